@@ -1,0 +1,196 @@
+"""The hardware seam: what an engine is asked to measure, and what it answers."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol, TypeAlias
+
+from pega_tune.kernels.facts import DeviceFacts, Link
+from pega_tune.kernels.plan import AnyPlan, Backend
+from pega_tune.kernels.shape import TransferShape
+
+
+class CandidateKind(StrEnum):
+    """What a candidate is there for."""
+
+    PLAN = "plan"
+    STATIC = "static"
+    CEILING = "ceiling"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing to measure in a block.
+
+    Attributes:
+        name: unique within its block.
+        kind: a plan that may win; a rule that systems ship today, for comparison; or the ceiling, which moves the
+            same bytes as one contiguous DMA command per direction instead of the block's ranges.
+        plan: a pair if the block moves both ways, else a plan.
+    """
+
+    name: str
+    kind: CandidateKind
+    plan: AnyPlan
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingLimits:
+    """When a block may stop.
+
+    Attributes:
+        budget_s: time for the timed rounds of the block, in seconds; the first `min_rounds` rounds run regardless.
+        min_rounds: timed rounds of every candidate that stays in.
+        max_rounds: rounds after which the block ends.
+        drop_after: rounds after which a candidate may be dropped as hopeless.
+        drop_ratio: a candidate whose fastest sample is this many times the best median is hopeless.
+        settled_width: relative width of the 95 % interval of the best candidate's median at which the block ends.
+    """
+
+    budget_s: float
+    min_rounds: int = 7
+    max_rounds: int = 40
+    drop_after: int = 2
+    drop_ratio: float = 2.0
+    settled_width: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class TransferBlock:
+    """The durable unit of measuring: one shape, in one process, its candidates interleaved in random order.
+
+    The ranges of the block are equal in size (the remainder spread one byte each) and shuffled on both sides, so
+    that none are adjacent and `shape.merged_ranges` is what every backend sees.
+
+    Attributes:
+        key: names the block within its sweep; equal for the same work in a resumed sweep.
+        shape: what is moved.
+        candidates: what to compare, the ceiling among them.
+        limits: when to stop.
+        seed: of the order, the layout and the data.
+    """
+
+    key: str
+    shape: TransferShape
+    candidates: tuple[Candidate, ...]
+    limits: SamplingLimits
+    seed: int
+
+
+class Phase(StrEnum):
+    """Part of a block: every candidate is verified once, then timed round after round."""
+
+    VERIFY = "verify"
+    TIMED = "timed"
+
+
+class Status(StrEnum):
+    """How one execution, or a whole cell, ended."""
+
+    OK = "ok"
+    MISMATCH = "mismatch"
+    UNSUPPORTED = "unsupported"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed-out"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One execution of one candidate.
+
+    Attributes:
+        candidate: index into `TransferBlock.candidates`.
+        phase: verification (times are zero) or a timed round.
+        status: anything but `OK` takes the candidate out of the block.
+        transfer_s: from the submit call to completion seen, preparation included; seconds.
+        prepare_s: the part spent ordering, merging and writing descriptors; seconds.
+        submit_s: the part spent in driver calls; seconds.
+        device_s: between device events around the work, the longer direction; seconds, None if not measured.
+        detail: why the status is not `OK`, one line.
+    """
+
+    candidate: int
+    phase: Phase
+    status: Status = Status.OK
+    transfer_s: float = 0.0
+    prepare_s: float = 0.0
+    submit_s: float = 0.0
+    device_s: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What the device went through while the last block ran. `None` means that this host does not tell.
+
+    Attributes:
+        sm_clock_hz: SM clock under load.
+        link: PCIe link under load.
+        throttle_reasons: NVML clock event reasons that slow the device, as names; empty if none.
+        other_processes: ids of processes other than ours with a context on the device.
+        temperature_c: degrees Celsius.
+        unknown: why telemetry is missing, one line; empty if it is not.
+    """
+
+    sm_clock_hz: int | None = None
+    link: Link | None = None
+    throttle_reasons: tuple[str, ...] = ()
+    other_processes: tuple[int, ...] = ()
+    temperature_c: int | None = None
+    unknown: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What this device, driver and process can do.
+
+    Attributes:
+        backends: backends that work here.
+        priorities: distinct effective stream priorities, weakest first.
+        max_threads: most threads per CTA of the copy kernels.
+        device_bytes: device memory that a block may use, in bytes.
+        host_bytes: pinned host memory that a block may use, in bytes.
+        other_processes: ids of processes other than ours with a context on the device; None if unknown.
+        kernel_digest: identifies the copy kernels' code; empty for a simulated device.
+    """
+
+    backends: tuple[Backend, ...]
+    priorities: tuple[int, ...]
+    max_threads: int
+    device_bytes: int
+    host_bytes: int
+    other_processes: tuple[int, ...] | None
+    kernel_digest: str
+
+
+class Engine(Protocol):
+    """A device that can be measured. One engine lives in one process; it is not thread-safe."""
+
+    facts: DeviceFacts
+
+    def capabilities(self) -> Capabilities:
+        """What can be measured here.
+
+        Raises:
+            DeviceError: the device is not usable.
+        """
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        """Runs a block, yielding each execution as it ends, in the order of `BlockSchedule`.
+
+        A candidate that fails is reported once with its status and takes no further part.
+
+        Raises:
+            DeviceError: the block needs more memory than the capabilities give.
+        """
+
+    def conditions(self) -> Conditions:
+        """What was sampled while the last block ran."""
+
+    def close(self) -> None:
+        """Gives everything back; the engine is not used again."""
+
+
+EngineFactory: TypeAlias = Callable[[], Engine]
+"""Builds an engine in the process that calls it; picklable, so that a spawned child can."""

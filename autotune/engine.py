@@ -5,9 +5,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
+from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.facts import DeviceFacts, Link
-from pega_tune.kernels.plan import AnyPlan, Backend
-from pega_tune.kernels.shape import TransferShape
+from pega_tune.kernels.plan import AnyPlan, Backend, PlanPair
+from pega_tune.kernels.shape import Direction, TransferShape
+
+
+class MemoryLimitError(DeviceError):
+    """A block needs more device or pinned host memory than the engine may use."""
+
+    code = "memory-limit"
+
+
+class EngineLostError(DeviceError):
+    """The engine cannot go on, its context being poisoned for instance; only a new one can."""
+
+    code = "engine-lost"
 
 
 class CandidateKind(StrEnum):
@@ -68,6 +81,8 @@ class TransferBlock:
         candidates: what to compare, the ceiling among them.
         limits: when to stop.
         seed: of the order, the layout and the data.
+        excluded: indices of candidates that take no part, because they have cost an engine before. The order of the
+            others is the same with and without them.
     """
 
     key: str
@@ -75,6 +90,15 @@ class TransferBlock:
     candidates: tuple[Candidate, ...]
     limits: SamplingLimits
     seed: int
+    excluded: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if len({candidate.name for candidate in self.candidates}) < len(self.candidates):
+            raise UsageError(f"block {self.key}: two candidates have the same name")
+        both = self.shape.direction is Direction.BOTH
+        odd = next((c for c in self.candidates if isinstance(c.plan, PlanPair) != both), None)
+        if odd is not None:
+            raise UsageError(f"block {self.key} moves {self.shape.direction}, which {odd.plan.key} does not")
 
 
 class Phase(StrEnum):
@@ -167,7 +191,9 @@ class Capabilities:
 class Engine(Protocol):
     """A device that can be measured. One engine lives in one process; it is not thread-safe."""
 
-    facts: DeviceFacts
+    @property
+    def facts(self) -> DeviceFacts:
+        """Which device it is."""
 
     def capabilities(self) -> Capabilities:
         """What can be measured here.
@@ -182,7 +208,8 @@ class Engine(Protocol):
         A candidate that fails is reported once with its status and takes no further part.
 
         Raises:
-            DeviceError: the block needs more memory than the capabilities give.
+            MemoryLimitError: the block needs more memory than the capabilities give; nothing has been run.
+            EngineLostError: the candidate that runs has cost the engine; it takes no further block.
         """
 
     def conditions(self) -> Conditions:

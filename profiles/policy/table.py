@@ -2,9 +2,12 @@
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
 
-from pega_tune.kernels.plan import AnyPlan
-from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.plan import AnyPlan, PlanPair
+from pega_tune.kernels.shape import MAX_BYTES, Direction
+from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.terms import Colocation, Runtime
 
 MAX_OPTIONS = 4
@@ -16,8 +19,8 @@ class Predicted:
 
     Attributes:
         time_s: transfer time in seconds, from the submit call to completion seen, preparation included.
-        stall_s: what one burst costs decode at its worst step, in seconds; None without serving evidence.
-        extra_s: extra time of all decode steps that one burst touches, in seconds; None likewise.
+        stall_s: what one burst costs decode at its worst step, in seconds, not negative; None without serving evidence.
+        extra_s: extra time of all decode steps that one burst touches, in seconds, not negative; None likewise.
         completion_p99_s: 99th percentile of the transfer time beside decode, in seconds; None likewise.
     """
 
@@ -25,6 +28,20 @@ class Predicted:
     stall_s: float | None = None
     extra_s: float | None = None
     completion_p99_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.time_s < inf:
+            raise PolicyFormatError(f"time_s is positive and finite, not {self.time_s}")
+        if self.completion_p99_s is not None and not 0 < self.completion_p99_s < inf:
+            raise PolicyFormatError(f"completion_p99_s is positive and finite, not {self.completion_p99_s}")
+        for name, value in (("stall_s", self.stall_s), ("extra_s", self.extra_s)):
+            if value is not None and not 0 <= value < inf:
+                raise PolicyFormatError(f"{name} is not negative and finite, not {value}")
+
+    @property
+    def latency_s(self) -> float:
+        """Completion latency in seconds: the p99 beside decode, or the transfer time where there is none."""
+        return self.time_s if self.completion_p99_s is None else self.completion_p99_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +53,25 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """The values that share a row or a column: from `low` to `high`, both included; None is without end."""
+
+    low: int
+    high: int | None
+
+    @classmethod
+    def around(cls, edges: tuple[int, ...], value: int) -> "Bounds":
+        """The interval between two edges in which `value` lies."""
+        index = bisect_right(edges, value)
+        return cls(edges[index - 1], edges[index] - 1 if index < len(edges) else None)
+
+    def __str__(self) -> str:
+        if self.high is None:
+            return f"{self.low} and more"
+        return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Options by merged ranges and average range size, for one direction, colocation and runtime.
 
@@ -44,9 +80,11 @@ class Table:
         range_edges: ascending lower edges of the rows, in merged ranges; the first is 1.
         size_edges: ascending lower edges of the columns, in bytes; the first is 1.
         cells: `len(range_edges) * len(size_edges)` entries, row by row; each holds 1 to 4 Pareto options,
-            fastest first.
+            fastest first. The plans are pairs if and only if the direction is `both`.
         measured_ranges, measured_sizes: lowest and highest measured; outside them an answer is extrapolated.
         margin: relative difference of transfer times within which two plans are equivalent: measured noise.
+        step_s: median undisturbed decode step of the serving measurements, in seconds, of which the budget of
+            `Objective.TAIL_BOUNDED` is a fraction; None without serving evidence.
     """
 
     direction: Direction
@@ -58,12 +96,44 @@ class Table:
     measured_ranges: tuple[int, int]
     measured_sizes: tuple[int, int]
     margin: float
+    step_s: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, edges in (("range_edges", self.range_edges), ("size_edges", self.size_edges)):
+            if not edges or edges[0] != 1 or edges[-1] > MAX_BYTES or any(a >= b for a, b in pairwise(edges)):
+                raise self._error(f"{name} do not ascend from 1")
+        for name, (low, high) in (("measured_ranges", self.measured_ranges), ("measured_sizes", self.measured_sizes)):
+            if not 1 <= low <= high <= MAX_BYTES:
+                raise self._error(f"{name} {low} to {high} is no interval")
+        if not 0 <= self.margin < inf:
+            raise self._error(f"margin is not negative and finite, not {self.margin}")
+        if self.step_s is not None and not 0 < self.step_s < inf:
+            raise self._error(f"step_s is positive and finite, not {self.step_s}")
+        self._check_cells()
+
+    def _check_cells(self) -> None:
+        wanted = len(self.range_edges) * len(self.size_edges)
+        if len(self.cells) != wanted:
+            raise self._error(f"{len(self.cells)} cells where the edges make {wanted}")
+        pairs = self.direction is Direction.BOTH
+        for index, options in enumerate(self.cells):
+            if not 1 <= len(options) <= MAX_OPTIONS:
+                raise self._error(f"cell {index} has {len(options)} options, not 1 to {MAX_OPTIONS}")
+            if any(isinstance(option.plan, PlanPair) != pairs for option in options):
+                raise self._error(f"cell {index} has a plan for another direction")
+
+    def _error(self, what: str) -> PolicyFormatError:
+        return PolicyFormatError(f"table {self.direction}/{self.colocation}/{self.runtime}: {what}")
 
     def look_up(self, merged_ranges: int, average_range_bytes: int) -> tuple[Option, ...]:
         """The options for a shape; both arguments are at least 1."""
         row = bisect_right(self.range_edges, merged_ranges) - 1
         column = bisect_right(self.size_edges, average_range_bytes) - 1
         return self.cells[row * len(self.size_edges) + column]
+
+    def bounds(self, merged_ranges: int, average_range_bytes: int) -> tuple[Bounds, Bounds]:
+        """The ranges and the sizes that share the cell of a shape."""
+        return Bounds.around(self.range_edges, merged_ranges), Bounds.around(self.size_edges, average_range_bytes)
 
     def covers(self, merged_ranges: int, average_range_bytes: int) -> bool:
         """Whether the shape lies inside what was measured."""
@@ -74,9 +144,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """All tables of one profile."""
+    """All tables of one profile, at most one for each direction, colocation and runtime."""
 
     tables: tuple[Table, ...]
+
+    def __post_init__(self) -> None:
+        keys = {(t.direction, t.colocation, t.runtime) for t in self.tables}
+        if len(keys) != len(self.tables):
+            raise PolicyFormatError("two tables for the same direction, colocation and runtime")
 
     def find(self, direction: Direction, colocation: Colocation, runtime: Runtime) -> Table | None:
         """The table for the three keys, or None."""

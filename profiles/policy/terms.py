@@ -1,6 +1,9 @@
 """The closed sets of words that a look-up is asked and answered in."""
 
 from enum import StrEnum
+from typing import TypeVar
+
+from pega_tune.profiles.policy.errors import QuestionError
 
 
 class Colocation(StrEnum):
@@ -52,3 +55,19 @@ class ProfileState(StrEnum):
     PUBLISHED = "published"
     DRAFT = "draft"
     PARTIAL = "partial"
+
+
+W = TypeVar("W", bound=StrEnum)
+
+
+def parse_word(kind: type[W], value: str) -> W:
+    """The member of `kind` that `value` spells, or that it already is.
+
+    Raises:
+        QuestionError: no such word; the message lists those there are.
+    """
+    try:
+        return kind(value)
+    except ValueError:
+        words = ", ".join(kind)
+        raise QuestionError(f"{kind.__name__.lower()} is one of {words}, not {value!r}") from None

@@ -35,6 +35,14 @@ class Metric(StrEnum):
     COMPLETION = "completion"
 
 
+class EvidenceKind(StrEnum):
+    """What kind of thing speaks for a profile, or against it."""
+
+    CELL = "cell"
+    CANARY = "canary"
+    VERIFY = "verify"
+
+
 class BlockFlag(StrEnum):
     """What was wrong while a block ran; it is kept all the same."""
 
@@ -46,10 +54,19 @@ class BlockFlag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MeasurementRecord:
-    """Raw samples of one metric of one cell, in the order taken; seconds, all finite."""
+    """Raw samples of one metric of one cell.
+
+    Attributes:
+        metric: what was measured, once per cell.
+        samples: in the order taken, none dropped; seconds, all finite.
+        status: `ok`, or why nothing may be claimed from the samples, one word such as `too-few`.
+        flags: what is odd about them, one word each such as `outliers`.
+    """
 
     metric: Metric
     samples: tuple[float, ...]
+    status: str = "ok"
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +100,7 @@ class BlockRecord:
         key: names the block within its sweep.
         shape: what was moved.
         colocation: where decode ran.
-        seed: of order, layout and data.
+        seed: of order, layout and data; below 2^63.
         seconds: wall time that the block took.
         cells: its candidates, in their order.
         flags: what was wrong while it ran.
@@ -117,7 +134,7 @@ class SweepRecord:
         sweep_id: short unique id.
         device: the device's facts when the sweep began.
         preset: `quick`, `standard` or `thorough`.
-        seed: from which every block's seed follows.
+        seed: from which every block's seed follows; below 2^63.
         request: the rest of what was asked for, canonical JSON; enough to plan the same blocks again.
         method_version: version of the measuring method.
         kernel_digest: identifies the copy kernels' code.
@@ -208,3 +225,22 @@ class ProfileRecord:
     kernel_digest: str
     method_version: int
     fits: tuple[FitRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRecord:
+    """One thing that a profile rests on.
+
+    Attributes:
+        kind: a measured cell, or a later check.
+        recorded_at: aware, UTC.
+        block_key, cell: the cell, by its block's key and its name; None for a later check.
+        verdict, detail: what a later check found; empty for a cell.
+    """
+
+    kind: EvidenceKind
+    recorded_at: datetime
+    block_key: str | None = None
+    cell: str | None = None
+    verdict: str = ""
+    detail: str = ""

@@ -1,0 +1,136 @@
+"""The program `pega-tune`: from an argument vector to an exit code."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NoReturn
+
+import typer
+
+from pega_tune import __version__
+from pega_tune.autotune.cli import db, decide, devices, doctor, profiles, sweep, sweeps
+from pega_tune.autotune.cli.errors import explain
+from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
+from pega_tune.autotune.cli.session import Session
+from pega_tune.autotune.cli.signals import raise_on_signals
+from pega_tune.errors import DataError
+
+PROGRAM = "pega-tune"
+READER_LEFT = 141  # what a shell reports of a program that died of SIGPIPE
+_SWITCHES = ("--json", "--debug")
+
+app = typer.Typer(
+    name=PROGRAM,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    pretty_exceptions_show_locals=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for register in (doctor, devices, sweep, decide):
+    register.add_to(app)
+for group in (sweeps, profiles, db):
+    app.add_typer(group.app)
+
+
+@app.callback()
+def _program(
+    context: typer.Context,
+    database: str = typer.Option(
+        "", "--db", metavar="URL", help="Database: a path or a URL. [default: PEGA_TUNE_DB, else a file of the user]"
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Answer with one JSON document."),
+    debug: bool = typer.Option(False, "--debug", help="Show where an internal error came from."),
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+) -> None:
+    """Measures how this GPU best moves fragmented KV-cache ranges, and answers with a copy plan.
+
+    --db, --json and --debug are accepted before and after the command.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """An argument vector, its global options taken out.
+
+    Attributes:
+        database: value of `--db`; None if it was not given.
+        json: whether `--json` was given.
+        debug: whether `--debug` was given.
+        rest: the other arguments, in their order.
+    """
+
+    database: str | None
+    json: bool
+    debug: bool
+    rest: tuple[str, ...]
+
+
+def separate(argv: Sequence[str]) -> Invocation:
+    """Takes the global options out, wherever they stand before a `--`."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    rest: list[str] = []
+    database: str | None = None
+    arguments = iter(argv[:end])
+    for argument in arguments:
+        if argument in _SWITCHES:
+            continue
+        if argument == "--db":
+            database = next(arguments, None)
+            if database is None or database.startswith("--"):
+                rest = ["--db"]  # the parser complains about the missing value
+                break
+        elif argument.startswith("--db="):
+            database = argument.removeprefix("--db=")
+        else:
+            rest.append(argument)
+    switches = argv[:end]
+    return Invocation(database, "--json" in switches, "--debug" in switches, (*rest, *argv[end:]))
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs the program on `argv` (the process's own by default) and leaves with its exit code."""
+    claim_stdout()
+    raise_on_signals()
+    code = run(list(sys.argv[1:] if argv is None else argv))
+    sys.exit(code)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Runs the program; every failure has become a message and an exit code."""
+    call = separate(argv)
+    wants_help = not call.rest or bool({"-h", "--help"} & set(call.rest))
+    output = Output(json=call.json and not wants_help)
+    try:
+        return _invoke(call, output)
+    except StdoutClosedError:
+        return READER_LEFT
+    except BaseException as error:
+        if call.debug:
+            output.note("".join(traceback.format_exception(error)), end="")
+        return _report(error, output)
+
+
+def _invoke(call: Invocation, output: Output) -> int:
+    if "--version" in call.rest[:1]:
+        output.answer({"version": __version__}, [f"{PROGRAM} {__version__}"])
+        return 0
+    command = typer.main.get_command(app)
+    # Typer's own `main` would turn Ctrl-C into another exception and print usage errors itself.
+    try:
+        with command.make_context(
+            PROGRAM, list(call.rest) or ["--help"], obj=Session(call.database, output)
+        ) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
+    return 0
+
+
+def _report(error: BaseException, output: Output) -> int:
+    failure = explain(error)
+    with suppress(StdoutClosedError, DataError):
+        output.fail(failure)
+    return failure.exit_code

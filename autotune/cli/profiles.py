@@ -1,0 +1,155 @@
+"""`pega-tune profiles list` and `show`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pega_tune.autotune.cli.devices import describe, document
+from pega_tune.autotune.cli.options import ProfileArgument
+from pega_tune.autotune.cli.output import fields, table
+from pega_tune.autotune.cli.session import session_of
+from pega_tune.autotune.cli.units import format_duration, format_size, format_time
+
+if TYPE_CHECKING:
+    from pega_tune.profiles.policy.table import CompiledPolicy, Option, Table
+    from pega_tune.profiles.store.records import FitRecord, ProfileRecord
+
+app = typer.Typer(name="profiles", help="What was learnt.")
+
+# Shapes whose best plans `show` lists: few small ranges to many, from a KV block's slice to whole blocks.
+_RANGES = (1, 16, 256, 4096, 16_384)
+_RANGE_BYTES = (4 << 10, 64 << 10, 1 << 20)
+SHOWN_RUNTIME = "full"
+_MOST_BYTES = 256 << 20
+
+
+@app.command("list")
+def list_profiles(context: typer.Context) -> None:
+    """List the profiles in the database, newest first."""
+    session = session_of(context)
+    with session.read_store() as store:
+        records = store.profiles()
+    session.output.answer(
+        {"profiles": [_summary(record) for record in records]},
+        table(("PROFILE", "DEVICE", "CLASS", "STATE", "MADE", ""), (_row(record) for record in records)),
+    )
+
+
+@app.command("show")
+def show_profile(context: typer.Context, profile: ProfileArgument) -> None:
+    """Show one profile: its device, its state, and the fastest plan for a few shapes."""
+    from pega_tune.profiles.policy.compiled import decode
+
+    session = session_of(context)
+    with session.read_store() as store:
+        record = store.profile(profile)
+    policy = decode(record.compiled)
+    whole = {
+        **_summary(record),
+        "reasons": list(record.reasons),
+        "sweep": record.sweep_id,
+        "digest": record.digest,
+        "kernel_digest": record.kernel_digest,
+        "method_version": record.method_version,
+        "device_facts": document(record.device),
+        "tables": [_table_document(each) for each in policy.tables],
+        "fits": [_fit_document(fit) for fit in record.fits],
+    }
+    session.output.answer(whole, _lines(record, policy))
+
+
+def _summary(record: ProfileRecord) -> dict[str, Any]:
+    return {
+        "id": record.profile_id,
+        "device": record.device.uuid,
+        "class": record.device.class_id,
+        "state": str(record.state),
+        "published_at": record.created_at.isoformat(),
+        "simulated": record.device.simulated,
+    }
+
+
+def _row(record: ProfileRecord) -> tuple[str, ...]:
+    device = record.device
+    made = format_time(record.created_at)
+    return (
+        record.profile_id,
+        device.uuid,
+        device.class_id,
+        str(record.state),
+        made,
+        "simulated" if device.simulated else "",
+    )
+
+
+def _table_document(each: Table) -> dict[str, Any]:
+    return {
+        "direction": str(each.direction),
+        "colocation": str(each.colocation),
+        "runtime": str(each.runtime),
+        "range_edges": list(each.range_edges),
+        "size_edges": list(each.size_edges),
+        "measured_ranges": list(each.measured_ranges),
+        "measured_sizes": list(each.measured_sizes),
+        "margin": each.margin,
+        "fastest": [
+            {
+                "merged_ranges": ranges,
+                "range_bytes": size,
+                "plan": option.plan.to_json(),
+                "time_s": option.predicted.time_s,
+            }
+            for ranges, size, option in _lattice(each)
+        ],
+    }
+
+
+def _fit_document(fit: FitRecord) -> dict[str, Any]:
+    return {
+        "family": fit.family,
+        "direction": fit.direction,
+        "colocation": str(fit.colocation),
+        "model": fit.model,
+        "parameters": fit.parameters,
+        "residual": fit.residual,
+        "reason": fit.reason,
+    }
+
+
+def _lattice(each: Table) -> list[tuple[int, int, Option]]:
+    """The fastest option of each listed shape that was measured: ranges, bytes per range, option."""
+    shapes = [(ranges, size) for size in _RANGE_BYTES for ranges in _RANGES if ranges * size <= _MOST_BYTES]
+    return [(ranges, size, each.look_up(ranges, size)[0]) for ranges, size in shapes if each.covers(ranges, size)]
+
+
+def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
+    age_s = (datetime.now(UTC) - record.created_at).total_seconds()
+    lines = fields(
+        [
+            ("profile", record.profile_id),
+            ("state", str(record.state)),
+            ("reasons", "; ".join(record.reasons)),
+            *describe(record.device),
+            ("made", f"{format_time(record.created_at)}, {format_duration(max(age_s, 0))} ago"),
+            ("sweep", record.sweep_id),
+            ("kernels", record.kernel_digest[:16]),
+            ("digest", record.digest[:16]),
+            ("fits", f"{sum(not fit.reason for fit in record.fits)} of {len(record.fits)}" if record.fits else ""),
+        ]
+    )
+    shown = [each for each in policy.tables if each.runtime == SHOWN_RUNTIME]
+    others = sorted({str(each.runtime) for each in policy.tables} - {SHOWN_RUNTIME})
+    for each in shown:
+        noise = f"plans within {each.margin:.1%} of each other are equal"
+        lines += ["", f"{each.direction}, {each.colocation}, runtime {each.runtime} ({noise})"]
+        lines += table(
+            ("RANGES", "OF", "TIME", "FASTEST PLAN"),
+            (
+                (str(ranges), format_size(size), format_duration(option.predicted.time_s), option.plan.key)
+                for ranges, size, option in _lattice(each)
+            ),
+        )
+    return [*lines, "", f"tables for the runtimes {', '.join(others)} are in --json"] if others else lines

@@ -1,0 +1,189 @@
+"""`pega-tune sweep`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pega_tune.autotune.cli.errors import ExitCode
+from pega_tune.autotune.cli.options import colocations
+from pega_tune.autotune.cli.output import fields
+from pega_tune.autotune.cli.session import Session, session_of
+from pega_tune.autotune.cli.shapes_file import read_shapes
+from pega_tune.autotune.cli.signals import Interruption
+from pega_tune.autotune.cli.units import format_duration, parse_duration, parse_size
+from pega_tune.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pega_tune.autotune.devices import DeviceChoice
+    from pega_tune.autotune.isolated import IsolatedEngine
+    from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
+    from pega_tune.autotune.sweep.request import SweepRequest
+
+
+def add_to(app: typer.Typer) -> None:
+    """Registers the command."""
+    app.command("sweep")(sweep)
+
+
+def sweep(
+    context: typer.Context,
+    device: Annotated[
+        str | None, typer.Option(metavar="auto|N|UUID|sim:NAME", help="What to measure.  [default: auto]")
+    ] = None,
+    preset: Annotated[
+        str | None, typer.Option(metavar="quick|standard|thorough", help="How much to measure.  [default: quick]")
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Begin nothing new after it, e.g. 5m.  [default: by preset]"),
+    ] = None,
+    shapes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Measure these shapes, too; a JSON object on each line.")
+    ] = None,
+    colocation: Annotated[
+        str | None, typer.Option(metavar="WORDS", help="Where decode runs; this version measures idle alone.")
+    ] = None,
+    decode: Annotated[
+        str | None, typer.Option(metavar="WORKLOAD", help="What decodes beside; this version knows none alone.")
+    ] = None,
+    max_device_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most device memory to use, e.g. 2G.  [default: what is free]")
+    ] = None,
+    max_host_memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Most pinned host memory to use.  [default: what is free]")
+    ] = None,
+    allow_busy: Annotated[
+        bool, typer.Option("--allow-busy", help="Measure although other processes use the device.")
+    ] = False,
+    resume: Annotated[
+        str | None, typer.Option(metavar="ID", help="Measure what is missing of an earlier sweep.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of every random choice.  [default: 0]")] = None,
+) -> None:
+    """Measure a device and store a profile of it.
+
+    Ctrl-C loses nothing that was finished. Exit code 5: the profile is a draft or partial.
+    """
+    asked = {
+        "preset": preset,
+        "budget_s": None if budget is None else parse_duration(budget),
+        "shapes": None if shapes is None else read_shapes(shapes),
+        "colocations": None if colocation is None else colocations(colocation),
+        "decode": decode,
+        "max_device_bytes": None if max_device_memory is None else parse_size(max_device_memory),
+        "max_host_bytes": None if max_host_memory is None else parse_size(max_host_memory),
+        "allow_busy": allow_busy or None,
+        "seed": seed,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    session = session_of(context)
+    finished = _begin(session, device, given) if resume is None else _resume(session, device, given, resume)
+    session.output.answer(_document(finished), _lines(finished))
+    if finished.state != "published":
+        raise typer.Exit(ExitCode.FLAGGED)
+
+
+def _begin(session: Session, device: str | None, given: dict[str, Any]) -> SweepFinished:
+    from pega_tune.autotune.sweep.request import SweepRequest
+    from pega_tune.autotune.sweep.run import run_sweep
+
+    request = SweepRequest(**given)
+    choice = _find(device or "auto", request)
+    with session.write_store(create=True) as store, _started(session, choice) as engine:
+        return _follow(session, run_sweep(request, engine, store))
+
+
+def _resume(session: Session, device: str | None, given: dict[str, Any], sweep_id: str) -> SweepFinished:
+    from pega_tune.autotune.sweep.request import SweepRequest
+    from pega_tune.autotune.sweep.run import resume_sweep
+
+    with session.write_store(create=False) as store:
+        begun = store.sweep(sweep_id).sweep
+        request = SweepRequest.from_json(begun.request)
+        _require_unchanged(sweep_id, request, given)
+        with _started(session, _find(device or begun.device.uuid, request)) as engine:
+            return _follow(session, resume_sweep(sweep_id, engine, store))
+
+
+def _require_unchanged(sweep_id: str, stored: SweepRequest, given: dict[str, Any]) -> None:
+    """A resumed sweep measures what it was begun for."""
+    changed = [name for name, value in given.items() if replace(stored, **{name: value}) != stored]
+    if changed:
+        raise UsageError(
+            f"sweep {sweep_id} was begun with another {', '.join(changed)}", "leave that out, or start a new sweep"
+        )
+
+
+def _find(device: str, request: SweepRequest) -> DeviceChoice:
+    from pega_tune.autotune.devices import MemoryLimits, find_device
+
+    return find_device(device, MemoryLimits(request.max_device_bytes, request.max_host_bytes))
+
+
+def _started(session: Session, choice: DeviceChoice) -> closing[IsolatedEngine]:
+    """Starts the engine in a child process: this one owns the database and never touches CUDA."""
+    from pega_tune.autotune.isolated import IsolatedEngine
+
+    facts = choice.facts
+    kind = "simulated device" if facts.simulated else "device"
+    session.output.note(f"{kind} {facts.uuid}: {facts.provenance.name}")
+    return closing(IsolatedEngine(choice.factory, choice.timeouts))
+
+
+def _follow(session: Session, events: Iterator[SweepEvent]) -> SweepFinished:
+    """Shows the events as they come, to the end; the last one is the result."""
+    from pega_tune.autotune.cli.progress import Progress
+    from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
+
+    progress = Progress(session.output)
+    sweep_id, result = "", None
+    try:
+        with closing(events):  # type: ignore[type-var]  # a generator, which an Iterator need not be
+            for event in events:
+                progress.show(event)
+                if isinstance(event, SweepStarted):
+                    sweep_id = event.sweep_id
+                if isinstance(event, SweepFinished):
+                    result = event
+    except Interruption as interruption:
+        interruption.hint = _how_to_resume(session, sweep_id) if sweep_id else ""
+        raise
+    finally:
+        progress.end()
+    assert result is not None, "a sweep ends with SweepFinished"
+    return result
+
+
+def _how_to_resume(session: Session, sweep_id: str) -> str:
+    database = "" if session.database is None else f"--db {session.database} "
+    return f"what was finished is stored; go on with: pega-tune {database}sweep --resume {sweep_id}"
+
+
+def _document(finished: SweepFinished) -> dict[str, Any]:
+    return {
+        "sweep": finished.sweep_id,
+        "profile": finished.profile_id,
+        "state": str(finished.state),
+        "reasons": list(finished.reasons),
+        "blocks": finished.blocks,
+        "cells": finished.cells,
+        "seconds": finished.seconds,
+    }
+
+
+def _lines(finished: SweepFinished) -> list[str]:
+    return fields(
+        [
+            ("sweep", finished.sweep_id),
+            ("profile", f"{finished.profile_id or 'none'}, {finished.state}"),
+            ("reasons", "; ".join(finished.reasons)),
+            ("measured", f"{finished.cells} cells in {finished.blocks} blocks, {format_duration(finished.seconds)}"),
+        ]
+    )

@@ -1,0 +1,130 @@
+"""`pega-tune sweeps list` and `show`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import fields as attributes
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from pega_tune.autotune.cli.devices import describe, document
+from pega_tune.autotune.cli.options import SweepArgument
+from pega_tune.autotune.cli.output import fields, table
+from pega_tune.autotune.cli.session import session_of
+from pega_tune.autotune.cli.units import format_duration, format_time
+
+if TYPE_CHECKING:
+    from pega_tune.autotune.sweep.axes import Axes
+    from pega_tune.profiles.store.records import SweepSummary
+
+    Counts = dict[str, int]
+
+app = typer.Typer(name="sweeps", help="What was measured.")
+
+
+@app.command("list")
+def list_sweeps(context: typer.Context) -> None:
+    """List the sweeps in the database, newest first."""
+    session = session_of(context)
+    with session.read_store() as store:
+        summaries = store.sweeps()
+    session.output.answer(
+        {"sweeps": [_summary(summary) for summary in summaries]},
+        table(
+            ("SWEEP", "DEVICE", "PRESET", "STATE", "BLOCKS", "CELLS", "STARTED", "PROFILE"),
+            (_row(summary) for summary in summaries),
+        ),
+    )
+
+
+@app.command("show")
+def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
+    """Show one sweep: what it ran on, how far it came, and which plans it measured."""
+    from pega_tune.autotune.sweep.axes import axes
+
+    session = session_of(context)
+    with session.read_store() as store:
+        summary = store.sweep(sweep)
+        blocks = tuple(store.blocks(summary.sweep.sweep_id))
+    record = summary.sweep
+    counts = _by_axis(axes(blocks))
+    statuses = _counted(cell.status for block in blocks for cell in block.cells)
+    flags = _counted(str(flag) for block in blocks for flag in block.flags)
+    whole = {
+        **_summary(summary),
+        "seed": record.seed,
+        "method_version": record.method_version,
+        "kernel_digest": record.kernel_digest,
+        "device_facts": document(record.device),
+        "axes": counts,
+        "statuses": statuses,
+        "flags": flags,
+    }
+    lines = [
+        *fields([*_facts(summary), ("cells by status", _text(statuses)), ("blocks by flag", _text(flags))]),
+        "",
+        "measured cells by plan axis (value x cells)",
+        *fields((axis, _text(values)) for axis, values in counts.items()),
+    ]
+    session.output.answer(whole, lines)
+
+
+def _summary(summary: SweepSummary) -> dict[str, Any]:
+    record = summary.sweep
+    return {
+        "sweep": record.sweep_id,
+        "device": record.device.uuid,
+        "simulated": record.device.simulated,
+        "preset": record.preset,
+        "state": str(record.state),
+        "reasons": list(record.reasons),
+        "blocks": summary.blocks,
+        "planned_blocks": record.planned_blocks,
+        "cells": summary.cells,
+        "seconds": record.seconds,
+        "started_at": record.started_at.isoformat(),
+        "profile": summary.profile_id,
+    }
+
+
+def _row(summary: SweepSummary) -> tuple[str, ...]:
+    record = summary.sweep
+    return (
+        record.sweep_id,
+        record.device.uuid,
+        record.preset,
+        str(record.state),
+        f"{summary.blocks}/{record.planned_blocks}",
+        str(summary.cells),
+        format_time(record.started_at),
+        summary.profile_id or "-",
+    )
+
+
+def _facts(summary: SweepSummary) -> list[tuple[str, str]]:
+    record = summary.sweep
+    return [
+        ("sweep", record.sweep_id),
+        *describe(record.device),
+        ("preset", f"{record.preset}, seed {record.seed}"),
+        ("state", str(record.state)),
+        ("reasons", "; ".join(record.reasons)),
+        ("blocks", f"{summary.blocks} of {record.planned_blocks}, {summary.cells} cells"),
+        ("started", f"{format_time(record.started_at)}, took {format_duration(record.seconds)}"),
+        ("profile", summary.profile_id or "none"),
+    ]
+
+
+def _by_axis(measured: Axes) -> dict[str, Counts]:
+    """Cells by value, by axis; JSON wants the values as text."""
+    return {axis.name: {str(v): n for v, n in getattr(measured, axis.name)} for axis in attributes(measured)}
+
+
+def _counted(words: Iterable[str]) -> Counts:
+    return dict(sorted(Counter(words).items()))
+
+
+def _text(counts: Counts) -> str:
+    return ", ".join(f"{value} x {count}" for value, count in counts.items())

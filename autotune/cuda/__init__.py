@@ -1,0 +1,1 @@
+"""The engine that measures a real GPU."""

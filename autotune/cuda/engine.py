@@ -1,0 +1,151 @@
+"""The engine of a real GPU."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from numba.core import config
+
+from pega_tune.autotune.cuda.abilities import BACKENDS, Abilities
+from pega_tune.autotune.cuda.bench import Bench, OddTransfers
+from pega_tune.autotune.cuda.block import BlockRunner
+from pega_tune.autotune.cuda.buffers import Buffers
+from pega_tune.autotune.cuda.comparing import POISON, Comparer
+from pega_tune.autotune.cuda.lanes import Lane, Machinery
+from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
+from pega_tune.autotune.cuda.sampling import LoadSampler
+from pega_tune.autotune.cuda.verifying import Verifier
+from pega_tune.autotune.engine import Capabilities, Conditions, EngineLostError, Measurement, TransferBlock
+from pega_tune.autotune.measuring.schedule import run_block
+from pega_tune.errors import DeviceError
+from pega_tune.kernels.compiling import compile_ptx, kernel_digest, kernel_name, link_cubin
+from pega_tune.kernels.context import PrimaryContext
+from pega_tune.kernels.driver import DriverCallError, DriverTable
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.kernels.host import Host
+from pega_tune.kernels.memory import OutOfPinnedMemoryError, PinnedMemory
+from pega_tune.kernels.module import KernelFunction, Module
+from pega_tune.kernels.plan import CopyPlan, Variant, direct, kernel
+from pega_tune.kernels.probe import NoDeviceError, list_cuda_devices, list_devices
+from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.stream import effective_priorities, priority_range
+from pega_tune.kernels.telemetry import Telemetry
+
+# Slabs are rounded up and have guards; without this much less, a block that just fits would not.
+_ROUNDING_BYTES: Final = 16 << 20
+
+# One of each kind of code that is compiled on its first call.
+_WARM_UP: Final[tuple[CopyPlan, ...]] = (direct(), *(kernel(variant, 8, 256) for variant in Variant))
+
+
+class CudaEngine:
+    """Measures one GPU; it is made and used in one thread of a process that has not been forked from a CUDA user."""
+
+    def __init__(self, uuid: str, max_device_bytes: int | None = None, max_host_bytes: int | None = None) -> None:
+        """Makes a context, compiles the copy kernels, and runs everything once, so that nothing compiles later.
+
+        Args:
+            uuid: the device, as `list_devices` names it.
+            max_device_bytes: most device memory to hold; None leaves it to what is free.
+            max_host_bytes: most pinned host memory to hold; None leaves it to what is free.
+
+        Raises:
+            DeviceError: the device is gone or unusable, its kernels cannot be compiled, or there is too little memory.
+        """
+        if config.ENABLE_CUDASIM:
+            raise DeviceError("numba's CUDA simulator is on, which moves no bytes", "unset NUMBA_ENABLE_CUDASIM")
+        ordinal, self._facts, bus_id = _find(uuid)
+        with contextlib.ExitStack() as stack:
+            self._telemetry = Telemetry(bus_id, uuid)
+            stack.callback(self._telemetry.close)
+            self._sampler = LoadSampler(self._telemetry, os.getpid(), self._telemetry.compute_pids())
+            self._context = stack.enter_context(PrimaryContext(ordinal))
+            functions = {variant: self._load(variant, stack) for variant in Variant}
+            self._priorities = effective_priorities()
+            abilities = Abilities(priority_range(), min(function.max_threads for function in functions.values()))
+            self._limits = self._measure_limits().capped(max_device_bytes, max_host_bytes)
+            machinery = Machinery(DriverTable.resolve(), functions)
+            lanes = {way: stack.enter_context(Lane(way, machinery)) for way in Direction.BOTH.legs}
+            buffers = stack.enter_context(Buffers(self._limits))
+            verifier = Verifier(stack.enter_context(Comparer()), POISON)
+            self._bench = Bench(self._context, lanes, buffers, verifier, abilities)
+            self._odd = OddTransfers(self._bench)
+            self._warm_up()
+            self._resources = stack.pop_all()
+
+    def __enter__(self) -> "CudaEngine":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """Which device it is."""
+        return self._facts
+
+    def capabilities(self) -> Capabilities:
+        """What can be measured here."""
+        return Capabilities(
+            backends=BACKENDS,
+            priorities=self._priorities,
+            max_threads=self._bench.abilities.max_threads,
+            device_bytes=max(0, self._limits.device_bytes - _ROUNDING_BYTES),
+            host_bytes=max(0, self._limits.host_bytes - _ROUNDING_BYTES),
+            other_processes=self._sampler.others(),
+            kernel_digest=kernel_digest(self._facts.identity.compute_capability),
+        )
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        """Runs a block, as `Engine.transfer`."""
+        self._sampler.begin()
+        runner = BlockRunner(block, self._bench, self._odd, self._sampler)
+        yield from run_block(block, runner.execute)
+
+    def conditions(self) -> Conditions:
+        """What was sampled while the last block ran."""
+        return self._sampler.conditions()
+
+    def close(self) -> None:
+        """Frees all memory and lets the context go."""
+        self._resources.close()
+
+    def _load(self, variant: Variant, stack: contextlib.ExitStack) -> KernelFunction:
+        capability = self._facts.identity.compute_capability
+        module = stack.enter_context(Module(link_cubin(compile_ptx(variant, capability), capability)))
+        return module.function(kernel_name(variant))
+
+    def _measure_limits(self) -> MemoryLimits:
+        return MemoryLimits(
+            device_limit(self._context.memory().free_bytes),
+            host_limit(Host(), locked_memory_limit(), _can_pin),
+        )
+
+    def _warm_up(self) -> None:
+        self._bench.reserve(self._odd.need, Direction.BOTH.legs)
+        try:
+            for direction in Direction.BOTH.legs:
+                for plan in _WARM_UP:
+                    self._odd.verify(direction, plan)  # a plan found wrong here is reported with its block
+        except DriverCallError as error:
+            raise EngineLostError(f"the first transfers failed: {error.message}", error.hint) from error
+
+
+def _find(uuid: str) -> tuple[int, DeviceFacts, str]:
+    """Ordinal, facts and PCI bus id of a device."""
+    for ordinal, (facts, device) in enumerate(zip(list_devices(), list_cuda_devices(), strict=True)):
+        if facts.uuid == uuid:
+            return ordinal, facts, device.bus_id
+    raise NoDeviceError(f"no GPU has the UUID {uuid}", "`pega-tune devices` lists those there are")
+
+
+def _can_pin(nbytes: int) -> bool:
+    try:
+        PinnedMemory(nbytes).close()
+    except OutOfPinnedMemoryError:
+        return False
+    return True

@@ -1,0 +1,64 @@
+"""One timed transfer."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Protocol
+
+
+class Run(Protocol):
+    """One direction of a transfer, ready to go."""
+
+    def prepare(self) -> None:
+        """Orders, merges and writes descriptors."""
+
+    def submit(self) -> None:
+        """Hands the work to the driver, without waiting."""
+
+    def wait(self) -> None:
+        """Returns when the work is done."""
+
+    def device_s(self) -> float:
+        """Seconds between the device events around the work, after `wait`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds that one transfer took, as in `Measurement`."""
+
+    transfer_s: float
+    prepare_s: float
+    submit_s: float
+    device_s: float
+
+
+def time_transfer(
+    runs: Sequence[Run],
+    clock_ns: Callable[[], int] = perf_counter_ns,
+    meanwhile: Callable[[], None] | None = None,
+) -> Timing:
+    """Prepares all runs, submits them back to back, and waits for all of them.
+
+    Args:
+        runs: one per direction.
+        clock_ns: a monotonic clock, nanoseconds.
+        meanwhile: called when everything is submitted; what it takes is in the transfer time, so time nothing then.
+    """
+    begin = clock_ns()
+    for run in runs:
+        run.prepare()
+    prepared = clock_ns()
+    for run in runs:
+        run.submit()
+    submitted = clock_ns()
+    if meanwhile is not None:
+        meanwhile()
+    for run in runs:
+        run.wait()
+    end = clock_ns()
+    return Timing(
+        transfer_s=(end - begin) / 1e9,
+        prepare_s=(prepared - begin) / 1e9,
+        submit_s=(submitted - prepared) / 1e9,
+        device_s=max(run.device_s() for run in runs),
+    )

@@ -1,0 +1,217 @@
+"""Any engine, in a child process that may crash or hang: the parent goes on, and knows which candidate did it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pega_tune.autotune.engine import (
+    Capabilities,
+    Conditions,
+    EngineFactory,
+    EngineLostError,
+    Measurement,
+    Status,
+    TransferBlock,
+)
+from pega_tune.autotune.isolation.messages import Ask, Done, Failure, RemoteError
+from pega_tune.autotune.isolation.worker import ChildLostError, Loss, Worker
+from pega_tune.autotune.measuring.schedule import BlockSchedule
+from pega_tune.errors import PegaTuneError
+from pega_tune.kernels.facts import DeviceFacts
+
+MAX_LOSSES = 3
+"""Children lost in a row, without a whole block between them, after which the engine gives up."""
+
+_HINT = "`pega-tune doctor` checks the device; what was measured before is kept"
+
+_T = TypeVar("_T", Capabilities, Conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long the child may be silent, in seconds.
+
+    Attributes:
+        start_s: until its engine is ready, compiling included.
+        step_s: from one measurement to the next, preparing the block included.
+        close_s: to end when asked.
+    """
+
+    start_s: float = 180.0
+    step_s: float = 60.0
+    close_s: float = 2.0
+
+
+class IsolatedEngine:
+    """Runs the engine of a factory in a spawned child, and replaces a child that is lost.
+
+    A candidate that costs a child is reported as `CRASHED` or `TIMED_OUT`, and its block is run again without it in a
+    fresh child: what the dead one had measured is discarded, because a block is one process. After `MAX_LOSSES`
+    losses in a row the engine is lost. Used as `Engine`, by the thread that made it.
+    """
+
+    def __init__(self, factory: EngineFactory, timeouts: Timeouts | None = None) -> None:
+        """Starts the first child.
+
+        Raises:
+            PegaTuneError: as raised by the factory in the child.
+            EngineLostError: the child does not start.
+        """
+        self._factory = factory
+        self._timeouts = timeouts or Timeouts()
+        self._worker: Worker | None = None
+        self._losses = 0
+        self._closed = False
+        self._facts = self._start()
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """Which device it is."""
+        return self._facts
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the child; None while there is none."""
+        return self._worker.pid if self._worker else None
+
+    def capabilities(self) -> Capabilities:
+        """As `Engine.capabilities`."""
+        while True:
+            try:
+                return self._ask(Ask.CAPABILITIES, Capabilities)
+            except ChildLostError as lost:
+                self._count(lost.loss)
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        """As `Engine.transfer`; candidates that cost a child come first, the rest when the block is whole."""
+        culprits: list[Measurement] = []
+        while True:
+            outcome = self._attempt(block)
+            if isinstance(outcome, list):
+                yield from culprits
+                yield from outcome
+                return
+            if outcome is not None:
+                culprits.append(outcome)
+                block = replace(block, excluded=block.excluded | {outcome.candidate})
+
+    def conditions(self) -> Conditions:
+        """As `Engine.conditions`; unknown if the child has been lost since the block."""
+        if self._worker is None or not self._worker.alive:
+            return Conditions(unknown="the engine process has ended since the block")
+        try:
+            return self._ask(Ask.CONDITIONS, Conditions)
+        except ChildLostError as lost:
+            self._count(lost.loss)
+            return Conditions(unknown=f"the engine process was lost: {lost.loss.detail}")
+
+    def renew(self) -> None:
+        """Ends the child and starts a fresh one, for measurements that want several processes.
+
+        Raises:
+            As the constructor.
+        """
+        self._stop()
+        self._start()
+
+    def close(self) -> None:
+        """As `Engine.close`; may be called again."""
+        self._closed = True
+        self._stop()
+
+    def _attempt(self, block: TransferBlock) -> list[Measurement] | Measurement | None:
+        """All measurements of a block; or the one of the candidate that cost the child; or None if it was nobody's."""
+        worker = self._running()
+        schedule = BlockSchedule(block)
+        taken: list[Measurement] = []
+        try:
+            worker.send(block)
+            while (reply := worker.receive(self._timeouts.step_s)) is not Done.BLOCK:
+                if isinstance(reply, Failure):
+                    raise self._loss_or_error(reply, started=bool(taken))
+                assert isinstance(reply, Measurement)
+                schedule.record(reply)
+                taken.append(reply)
+        except ChildLostError as lost:
+            self._count(lost.loss)
+            step = schedule.next()
+            return Measurement(step.candidate, step.phase, lost.loss.status, detail=lost.loss.detail) if step else None
+        except PegaTuneError:
+            raise  # an orderly refusal: the child is ready for the next request
+        except BaseException:
+            self._drop()  # the rest of the block is still to come, and would be taken for the next answer
+            raise
+        self._losses = 0
+        return taken
+
+    def _loss_or_error(self, failure: Failure, *, started: bool) -> Exception:
+        """An engine that fails on its way, or says that it is lost, is replaced; one that refuses a block is not."""
+        error = failure.error()
+        if isinstance(error, EngineLostError) or (started and isinstance(error, PegaTuneError)):
+            return ChildLostError(Loss(Status.CRASHED, failure.message))
+        return error
+
+    def _ask(self, request: Ask, answer: type[_T]) -> _T:
+        worker = self._running()
+        try:
+            worker.send(request)
+            reply = worker.receive(self._timeouts.step_s)
+        except ChildLostError:
+            raise
+        except BaseException:
+            self._drop()
+            raise
+        if isinstance(reply, Failure):
+            raise reply.error()
+        assert isinstance(reply, answer)
+        return reply
+
+    def _running(self) -> Worker:
+        if self._closed:
+            raise EngineLostError("the engine has been closed")
+        if self._worker is not None and not self._worker.alive:
+            self._count(Loss(Status.CRASHED, "the engine process was ended between two blocks"))
+        if self._worker is None:
+            self._start()
+        assert self._worker is not None
+        return self._worker
+
+    def _start(self) -> DeviceFacts:
+        while True:
+            self._worker = Worker(self._factory)
+            try:
+                reply = self._worker.receive(self._timeouts.start_s)
+            except ChildLostError as lost:
+                self._count(lost.loss)
+                if lost.loss.status is Status.TIMED_OUT:  # to wait as long again would not help
+                    raise EngineLostError(f"the engine process does not start: {lost.loss.detail}", _HINT) from None
+                continue
+            except BaseException:
+                self._drop()
+                raise
+            if isinstance(reply, DeviceFacts):
+                return reply
+            self._drop()
+            raise reply.error() if isinstance(reply, Failure) else RemoteError(f"not a beginning: {reply!r}")
+
+    def _count(self, loss: Loss) -> None:
+        """Takes note of a lost child.
+
+        Raises:
+            EngineLostError: it was one too many.
+        """
+        self._drop()
+        self._losses += 1
+        if self._losses >= MAX_LOSSES:
+            message = f"the engine process was lost {self._losses} times in a row, the last time: {loss.detail}"
+            raise EngineLostError(message, _HINT) from None
+
+    def _drop(self) -> None:
+        if self._worker is not None:
+            self._worker.kill()
+            self._worker = None
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.stop(self._timeouts.close_s)
+            self._worker = None

@@ -1,0 +1,54 @@
+"""Which plans of a table cell are worth keeping: no other is both as fast and as gentle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pega_tune.autotune.sweep.plans import legs_of
+from pega_tune.kernels.plan import AnyPlan
+from pega_tune.profiles.policy.table import MAX_OPTIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A plan at one shape.
+
+    Attributes:
+        plan: what may be chosen.
+        time_s: its transfer time in seconds.
+        threads: threads that it keeps on the SMs at this shape.
+    """
+
+    plan: AnyPlan
+    time_s: float
+    threads: int
+
+    @property
+    def burden(self) -> tuple[int, int, int, str]:
+        """Orders equally fast plans: fewer threads here, fewer threads anywhere, no priority, then the key."""
+        priority = sum(abs(leg.stream_priority) for leg in legs_of(self.plan))
+        return self.threads, self.plan.resident_threads, priority, self.plan.key
+
+
+def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:
+    """At most `MAX_OPTIONS` of the offers, by ascending time and descending threads.
+
+    The fastest, then the gentlest that is as fast within the noise, and so on among those gentler still. If there are
+    too many, the gentlest of all stays and the slower ones before it go.
+
+    Args:
+        offers: at least one.
+        margin: relative difference of times that is noise.
+    """
+    fastest, gentlest = _ends(offers, margin)
+    kept = [fastest] if gentlest.threads < fastest.threads else []
+    kept.append(gentlest)
+    while rest := [offer for offer in offers if offer.threads < kept[-1].threads]:
+        kept.append(_ends(rest, margin)[1])
+    return tuple(kept if len(kept) <= MAX_OPTIONS else [*kept[: MAX_OPTIONS - 1], kept[-1]])
+
+
+def _ends(offers: Sequence[Offer], margin: float) -> tuple[Offer, Offer]:
+    """The fastest offer, and the gentlest one that is as fast within the noise."""
+    fastest = min(offers, key=lambda offer: offer.time_s)
+    limit_s = fastest.time_s * (1 + margin)
+    return fastest, min((o for o in offers if o.time_s <= limit_s), key=lambda offer: offer.burden)

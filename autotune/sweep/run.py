@@ -1,0 +1,249 @@
+"""Runs sweeps: measures block after block, stores each at once, and publishes what was learnt."""
+
+from collections.abc import Generator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pega_tune.autotune.engine import Capabilities, Engine, EngineLostError, MemoryLimitError, Status
+from pega_tune.autotune.sweep.environment import Clock, Owner, SystemClock, environment_json
+from pega_tune.autotune.sweep.events import (
+    BlockFinished,
+    BlockSkipped,
+    CellFailed,
+    SweepEvent,
+    SweepFinished,
+    SweepStarted,
+)
+from pega_tune.autotune.sweep.gate import judge
+from pega_tune.autotune.sweep.planner import PlannedBlock, SweepPlan, plan_sweep
+from pega_tune.autotune.sweep.policy import compile_policy
+from pega_tune.autotune.sweep.recording import Measured, best_cell, block_record, profile_record
+from pega_tune.autotune.sweep.request import SweepRequest
+from pega_tune.errors import DeviceError, PegaTuneError, UsageError
+from pega_tune.profiles.store.ids import new_id
+from pega_tune.profiles.store.records import BlockRecord, SweepRecord, SweepState
+from pega_tune.profiles.store.store import Store
+
+METHOD_VERSION = 1
+"""Version of how blocks are measured and tables compiled; a sweep is never finished by another method."""
+
+MAX_FAILURES_IN_A_ROW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where a sweep takes the time from, and which process owns it; by default this host and this process."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    owner: Owner = field(default_factory=Owner)
+
+
+def run_sweep(
+    request: SweepRequest, engine: Engine, store: Store, around: Surroundings | None = None
+) -> Generator[SweepEvent, None, None]:
+    """Measures what is asked for and stores a profile; nothing happens before the first event is taken.
+
+    Every finished block is durable before its event. When the time is used up, measuring ends and the profile is
+    partial; when the engine is lost, likewise. When the caller is interrupted, or stops taking events, the sweep is
+    marked as interrupted. The engine is closed in any case.
+
+    Raises:
+        DeviceError: before anything is stored: the device is busy, has too little memory or is not usable.
+        DataError: the database refuses.
+    """
+    around = around or Surroundings()
+    try:
+        capabilities = _free_device(engine, request)
+        plan = plan_sweep(request, capabilities)
+        sweep = _record(request, engine, capabilities, plan, around)
+        store.add_sweep(sweep)
+        yield from _Run(sweep, plan, engine, store, around.clock).events()
+    finally:
+        engine.close()
+
+
+def resume_sweep(
+    sweep_id: str, engine: Engine, store: Store, around: Surroundings | None = None
+) -> Generator[SweepEvent, None, None]:
+    """Measures what is missing of a sweep that was interrupted or ran out of time; else as `run_sweep`.
+
+    Args:
+        sweep_id: id of the sweep, or a unique prefix.
+        engine: for the same device.
+        store: where the sweep is.
+        around: where the time comes from and who runs it.
+
+    Raises:
+        UsageError: it was measured on another device, with other kernels or another method.
+        DeviceError: as `run_sweep`.
+        DataError: there is no such sweep, another process runs it, nothing is missing, or the database refuses.
+    """
+    around = around or Surroundings()
+    try:
+        sweep = store.sweep(sweep_id).sweep
+        request = SweepRequest.from_json(sweep.request)
+        capabilities = _free_device(engine, request)
+        _require_same(sweep, engine, capabilities)
+        plan = plan_sweep(request, capabilities)
+        store.claim(sweep.sweep_id, around.owner.pid, around.owner.host)
+        yield from _Run(sweep, plan, engine, store, around.clock).events()
+    finally:
+        engine.close()
+
+
+class _Run:
+    """One run of a sweep that is stored and claimed."""
+
+    def __init__(self, sweep: SweepRecord, plan: SweepPlan, engine: Engine, store: Store, clock: Clock) -> None:
+        self._sweep = sweep
+        self._plan = plan
+        self._engine = engine
+        self._store = store
+        self._clock = clock
+        self._started_s = clock.seconds()
+        self._finished = store.finished_blocks(sweep.sweep_id)
+        # A killed run could not write its seconds; those of its blocks are there.
+        self._earlier_s = max(sweep.seconds, sum(b.seconds for b in store.blocks(sweep.sweep_id)))
+        self._expected_s = 0.0
+        self._spent_s = 0.0
+        self._missing: list[str] = []
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Runs the sweep."""
+        todo = self._plan.without(self._finished)
+        total, done = len(self._plan.blocks), len(self._plan.blocks) - len(todo.blocks)
+        try:
+            yield SweepStarted(self._sweep.sweep_id, total, done, todo.estimate_s, self._plan.budget_s)
+            yield from self._measure(todo)
+            yield self._finish()
+        except Exception as error:
+            self._leave(SweepState.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        except BaseException as signal:
+            self._leave(SweepState.INTERRUPTED, f"interrupted ({type(signal).__name__})")
+            raise
+
+    def _measure(self, todo: SweepPlan) -> Iterator[SweepEvent]:
+        total = len(self._plan.blocks)
+        done = total - len(todo.blocks)
+        late = failures = 0
+        for planned in todo.blocks:
+            if done and not self._has_time(planned):
+                late += 1
+                continue
+            try:
+                record = self._run_block(planned)
+            except DeviceError as error:
+                self._missing.append(f"{planned.block.key}: {error.message}")
+                yield BlockSkipped(planned.block.key, error.message)
+                failures += not isinstance(error, MemoryLimitError)
+                if isinstance(error, EngineLostError) or failures == MAX_FAILURES_IN_A_ROW:
+                    self._missing.append(f"stopped early: {total - done} of {total} blocks are missing")
+                    return
+                continue
+            failures = 0
+            done += 1
+            yield from self._report(record, done, total)
+        if late:
+            self._missing.append(f"out of time: {late} of {total} blocks are missing")
+
+    def _run_block(self, planned: PlannedBlock) -> BlockRecord:
+        block, begin_s = planned.block, self._clock.seconds()
+        measurements = tuple(self._engine.transfer(block))
+        seconds = self._clock.seconds() - begin_s
+        measured = Measured(block, measurements, self._engine.conditions(), seconds)
+        record = block_record(measured, self._engine.facts.identity.max_link)
+        self._store.add_block(self._sweep.sweep_id, record)
+        self._spent_s += self._clock.seconds() - begin_s
+        self._expected_s += planned.estimate_s
+        return record
+
+    def _has_time(self, planned: PlannedBlock) -> bool:
+        """Whether the block should end within the budget, judged by how the estimates have held so far."""
+        pace = self._spent_s / self._expected_s if self._expected_s else 1.0
+        return self._elapsed_s() + pace * planned.estimate_s <= self._plan.budget_s
+
+    def _report(self, record: BlockRecord, number: int, total: int) -> Iterator[SweepEvent]:
+        for cell in record.cells:
+            if cell.status != Status.OK:
+                yield CellFailed(record.key, cell.name, cell.status, cell.detail)
+        best, ratio = best_cell(record)
+        yield BlockFinished(number, total, record.key, best, ratio, self._elapsed_s())
+
+    def _finish(self) -> SweepFinished:
+        sweep_id = self._sweep.sweep_id
+        blocks = tuple(self._store.blocks(sweep_id))
+        learnt = compile_policy(blocks)
+        verdict = judge(learnt.policy, blocks, self._missing)
+        profile_id = None
+        if learnt.policy.tables:
+            links = [block.link for block in blocks if block.link]
+            profile = profile_record(self._sweep, learnt, verdict, links, self._clock.now())
+            self._store.add_profile(profile)
+            profile_id = profile.profile_id
+        state = SweepState.INTERRUPTED if self._missing else SweepState.FINISHED
+        seconds = self._seconds()
+        self._store.update_sweep(sweep_id, state=state, reasons=verdict.reasons, seconds=seconds)
+        cells = sum(len(block.cells) for block in blocks)
+        return SweepFinished(sweep_id, profile_id, verdict.state, verdict.reasons, len(blocks), cells, seconds)
+
+    def _leave(self, state: SweepState, reason: str) -> None:
+        # What ended the run is the news, not that a broken database cannot be told of it.
+        with suppress(PegaTuneError):
+            self._store.update_sweep(self._sweep.sweep_id, state=state, reasons=(reason,), seconds=self._seconds())
+
+    def _elapsed_s(self) -> float:
+        return self._clock.seconds() - self._started_s
+
+    def _seconds(self) -> float:
+        return self._earlier_s + self._elapsed_s()
+
+
+def _free_device(engine: Engine, request: SweepRequest) -> Capabilities:
+    """The capabilities of a device that nobody else uses, or that may be shared.
+
+    Raises:
+        DeviceError: other processes use it, and the request does not allow that.
+    """
+    capabilities = engine.capabilities()
+    others = capabilities.other_processes
+    if others and not request.allow_busy:
+        pids = ", ".join(map(str, others))
+        raise DeviceError(
+            f"the device is in use by other processes (process id {pids}): times would not be its own",
+            "end them, or measure all the same with --allow-busy",
+        )
+    return capabilities
+
+
+def _require_same(sweep: SweepRecord, engine: Engine, capabilities: Capabilities) -> None:
+    pairs = (
+        ("device", sweep.device.uuid, engine.facts.uuid),
+        ("version of the copy kernels", sweep.kernel_digest, capabilities.kernel_digest),
+        ("measuring method", sweep.method_version, METHOD_VERSION),
+    )
+    for what, stored, here in pairs:
+        if stored != here:
+            raise UsageError(
+                f"sweep {sweep.sweep_id} was begun with another {what}: {stored}, not {here}", "start a new sweep"
+            )
+
+
+def _record(
+    request: SweepRequest, engine: Engine, capabilities: Capabilities, plan: SweepPlan, around: Surroundings
+) -> SweepRecord:
+    return SweepRecord(
+        sweep_id=new_id(),
+        device=engine.facts,
+        preset=request.preset,
+        seed=request.seed,
+        request=request.capped(capabilities.device_bytes, capabilities.host_bytes).to_json(),
+        method_version=METHOD_VERSION,
+        kernel_digest=capabilities.kernel_digest,
+        environment=environment_json(),
+        planned_blocks=len(plan.blocks),
+        state=SweepState.RUNNING,
+        started_at=around.clock.now(),
+        pid=around.owner.pid,
+        host=around.owner.host,
+    )

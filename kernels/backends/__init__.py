@@ -1,0 +1,1 @@
+"""The ways to move a batch of ranges, one per module."""

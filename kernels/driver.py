@@ -1,0 +1,168 @@
+"""The driver functions that native code calls, as addresses, and what their failures mean."""
+
+import ctypes
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pega_tune.errors import DeviceError, UsageError
+
+SUCCESS = 0
+NOT_READY = 600
+
+_LIBRARY = "libcuda.so.1"
+_CUDA_VERSION = 12_000  # selects the ABI of every function, whatever the driver is
+_LEGACY_STREAM = 0  # flags of cuGetProcAddress: not the variants with a default stream per thread
+
+# Those of which cuda.h says that the process or the context is of no use afterwards: uncorrectable memory and link
+# errors, contained errors, everything a kernel can die of, a destroyed context, an ended MPS client, a lost device.
+_STICKY = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
+
+
+class DriverFunction(IntEnum):
+    """Index of a function in a `DriverTable`."""
+
+    MEMCPY_HTOD_ASYNC = 0
+    MEMCPY_DTOH_ASYNC = 1
+    LAUNCH_KERNEL = 2
+    EVENT_RECORD = 3
+    EVENT_QUERY = 4
+    STREAM_SYNCHRONIZE = 5
+
+    @property
+    def symbol(self) -> str:
+        """Name in the driver API, without the suffix of its version."""
+        return _SYMBOLS[self]
+
+
+_SYMBOLS = (
+    "cuMemcpyHtoDAsync",
+    "cuMemcpyDtoHAsync",
+    "cuLaunchKernel",
+    "cuEventRecord",
+    "cuEventQuery",
+    "cuStreamSynchronize",
+)
+
+
+class DriverMissingError(DeviceError):
+    """There is no driver, or it is too old."""
+
+    code = "driver-missing"
+
+
+class DriverCallError(DeviceError):
+    """A driver function failed.
+
+    Attributes:
+        function: name of the function.
+        status: its CUresult.
+        name: name of the CUresult, or the number if there is nobody to ask.
+        index: position of the failed call in its loop; None for a single call.
+    """
+
+    code = "driver-call"
+
+    def __init__(self, function: str, status: int, name: str = "", index: int | None = None) -> None:
+        self.function = function
+        self.status = status
+        self.name = name or str(status)
+        self.index = index
+        place = "" if index is None else f" at index {index}"
+        hint = "the context is lost; go on in a new process" if self.is_sticky else ""
+        super().__init__(f"{function} failed{place} with {self.name}", hint)
+
+    def __reduce__(self) -> tuple[type["DriverCallError"], tuple[str, int, str, int | None]]:
+        """Lets the error cross to another process whole."""
+        return type(self), (self.function, self.status, self.name, self.index)
+
+    @property
+    def is_sticky(self) -> bool:
+        """Whether every later call in this context, or process, fails too."""
+        return self.status in _STICKY
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DriverTable:
+    """Addresses of driver functions.
+
+    Attributes:
+        addresses: (len(DriverFunction),) addresses, indexed by `DriverFunction`.
+        name_of: the name of a CUresult.
+    """
+
+    addresses: NDArray[np.uint64]
+    name_of: Callable[[int], str] = str
+
+    @classmethod
+    def of(cls, addresses: Mapping[str, int], name_of: Callable[[int], str] = str) -> "DriverTable":
+        """A table of the functions given by name, every one of `DriverFunction`.
+
+        Raises:
+            UsageError: functions are missing, unknown or null.
+        """
+        wrong = set(_SYMBOLS).symmetric_difference(addresses) | {name for name in addresses if not addresses[name]}
+        if wrong:
+            raise UsageError(f"a driver table needs exactly its functions; look at {', '.join(sorted(wrong))}")
+        return cls(np.array([addresses[symbol] for symbol in _SYMBOLS], np.uint64), name_of)
+
+    @classmethod
+    def resolve(cls) -> "DriverTable":
+        """The functions of the installed driver; it is loaded, not initialised.
+
+        Raises:
+            DriverMissingError: there is no driver, or it lacks a function.
+        """
+        library = _load()
+        return cls.of({symbol: _find(library, symbol) for symbol in _SYMBOLS}, _Names(library))
+
+    def address(self, function: DriverFunction) -> np.uint64:
+        """Where a function is."""
+        return np.uint64(self.addresses[function])
+
+    def check(self, function: DriverFunction, status: int, index: int | None = None) -> None:
+        """Raises `DriverCallError` unless a call ended well."""
+        if status != SUCCESS:
+            raise DriverCallError(function.symbol, status, self.name_of(status), index)
+
+
+class _Names:
+    """Names of CUresults, from the driver."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._lookup = library.cuGetErrorName
+        self._lookup.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
+        self._lookup.restype = ctypes.c_int
+
+    def __call__(self, status: int) -> str:
+        name = ctypes.c_char_p()
+        if self._lookup(status, ctypes.byref(name)) != SUCCESS or name.value is None:
+            return str(status)
+        return name.value.decode()
+
+
+def _load() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(_LIBRARY)
+    except OSError as error:
+        hint = "install the NVIDIA driver, or give the container access to it"
+        raise DriverMissingError(f"there is no NVIDIA driver: {error}", hint) from error
+
+
+def _find(library: ctypes.CDLL, symbol: str) -> int:
+    """The address of a function, in the version that belongs to `_CUDA_VERSION`."""
+    hint = "CUDA 12.0 needs driver 525 or newer"
+    try:
+        get_address = library.cuGetProcAddress_v2
+    except AttributeError as error:
+        raise DriverMissingError("the NVIDIA driver is older than CUDA 12.0", hint) from error
+    found = ctypes.c_void_p()
+    get_address.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)
+    get_address.restype = ctypes.c_int
+    status = get_address(symbol.encode(), ctypes.byref(found), _CUDA_VERSION, _LEGACY_STREAM, None)
+    if status != SUCCESS or not found.value:
+        raise DriverMissingError(f"the NVIDIA driver has no {symbol} of CUDA 12.0 (result {status})", hint)
+    return found.value

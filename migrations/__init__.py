@@ -1,0 +1,1 @@
+"""Alembic migrations: frozen snapshots that import no code of the project."""

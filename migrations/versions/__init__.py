@@ -1,0 +1,1 @@
+"""One module per revision; revisions are four digits and count up."""

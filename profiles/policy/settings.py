@@ -1,0 +1,103 @@
+"""The one reader of environment variables: where the database is, and what bears on timing."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+from pega_tune.profiles.policy.errors import QuestionError
+
+DATABASE_VARIABLE = "PEGA_TUNE_DB"
+DATABASE_FILE = "pega-tune.db"
+VISIBLE_DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+TIMING_VARIABLES = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
+    "CUDA_DEVICE_ORDER",
+    "CUDA_DISABLE_PERF_BOOST",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_CLIENT_PRIORITY",
+    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "CUDA_SCALE_LAUNCH_QUEUES",
+    VISIBLE_DEVICES_VARIABLE,
+    "NUMBA_CPU_NAME",
+    "NUMBA_CUDA_DEBUGINFO",
+    "NUMBA_DISABLE_JIT",
+    "NUMBA_ENABLE_CUDASIM",
+    "NUMBA_OPT",
+)
+"""Variables of the CUDA driver and of numba that change how fast, or whether, things run."""
+
+_SQLITE_SCHEMES = ("sqlite", "sqlite+pysqlite")
+_HINT = "give a file, sqlite:///relative.db, sqlite:////absolute.db, or the URL of another database"
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRecord:
+    """The variables that bear on timing, as (name, value) by name; None where a variable is not set."""
+
+    variables: tuple[tuple[str, str | None], ...]
+
+    def to_json(self) -> dict[str, str | None]:
+        """The variables as a JSON object."""
+        return dict(self.variables)
+
+
+def database_url(option: str | None = None) -> str:
+    """The SQLAlchemy URL of the database.
+
+    Args:
+        option: what the user said: a path or a URL. Without it `PEGA_TUNE_DB` is asked, and without that the database
+            is a file in the per-user data directory. Nothing is created.
+
+    Raises:
+        QuestionError: not a usable database; an in-memory one is refused, since nothing could be found again.
+    """
+    given = option if option is not None else os.environ.get(DATABASE_VARIABLE) or None
+    if given is None:
+        return f"sqlite:///{platformdirs.user_data_path('pega-tune', appauthor=False) / DATABASE_FILE}"
+    if "://" in given:
+        sqlite_path(given)
+        return given
+    return f"sqlite:///{_checked(given, Path(given).expanduser())}"
+
+
+def sqlite_path(url: str) -> Path | None:
+    """The file behind an SQLite URL; None for every other kind of database.
+
+    Raises:
+        QuestionError: an SQLite URL without a usable file.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in _SQLITE_SCHEMES:
+        return None
+    location = rest.partition("?")[0]
+    if location and not location.startswith("/"):
+        raise QuestionError(f"{url!r} has two slashes where an SQLite URL has three or four", _HINT)
+    return _checked(url, Path(location[1:]))
+
+
+def visible_devices() -> str | None:
+    """`CUDA_VISIBLE_DEVICES` as it is set, for messages; None if it is not."""
+    return os.environ.get(VISIBLE_DEVICES_VARIABLE)
+
+
+def environment_record() -> EnvironmentRecord:
+    """The variables that bear on timing, as they are now."""
+    return EnvironmentRecord(tuple((name, os.environ.get(name)) for name in TIMING_VARIABLES))
+
+
+def _checked(given: str, path: Path) -> Path:
+    name = str(path)
+    if not given.strip() or name == ".":
+        raise QuestionError(f"{given!r} names no database file", _HINT)
+    if ":memory:" in name or name.startswith("file:"):
+        raise QuestionError(f"{given!r} is not a plain file, and what is learnt has to last", _HINT)
+    if "?" in name:
+        raise QuestionError(f"{given!r} has a question mark, which a database URL cannot hold in a path", _HINT)
+    return path

@@ -1,0 +1,44 @@
+"""A profile as a serving process sees it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.table import CompiledPolicy
+from pega_tune.profiles.policy.terms import ProfileState, Tier
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProfile:
+    """What was learnt on one device, ready to be asked.
+
+    Attributes:
+        profile_id: short unique id.
+        device: facts of the device it was learnt on.
+        state: published, unless drafts were asked for.
+        created_at: aware, UTC.
+        kernel_digest: identifies the copy kernels that were measured.
+        policy: its tables.
+    """
+
+    profile_id: str
+    device: DeviceFacts
+    state: ProfileState
+    created_at: datetime
+    kernel_digest: str
+    policy: CompiledPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The outcome of looking for a profile.
+
+    Attributes:
+        profile: the one that fits best; None if none fits.
+        tier: how closely it fits; `rule` without a profile.
+        warnings: why it is suspect, and which better ones were skipped; a sentence each.
+    """
+
+    profile: StoredProfile | None
+    tier: Tier
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,1 @@
+"""Where sweeps and profiles are kept: records outside, a database inside. Importing this loads no SQLAlchemy."""

@@ -1,0 +1,101 @@
+"""Which database a URL names, and whether its file can be used at all."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from pega_tune.errors import UsageError
+from pega_tune.profiles.policy.settings import sqlite_path
+from pega_tune.profiles.store.errors import DatabaseRefusedError
+
+_URL_HINT = "write sqlite:////absolute/path or postgresql+psycopg://user@host/name"
+_CREATE_HINT = "`pega-tune sweep` or `pega-tune db upgrade` creates it; --db names another"
+_WRITABLE_HINT = "a sweep has to write to it: name another file with --db"
+_SUFFIXES = ("", "-wal", "-shm", "-journal")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database by its URL.
+
+    Attributes:
+        url: as given.
+        path: the file, absolute; None for a server.
+    """
+
+    url: URL
+    path: Path | None
+
+    @classmethod
+    def parse(cls, url: str) -> "Database":
+        """The database that `url` names.
+
+        Raises:
+            DatabaseRefusedError: it is no database URL, or one of a kind that is not supported.
+        """
+        try:
+            parsed = make_url(url)
+            # The run-time reader and the store agree on what a URL means because one function says it.
+            path = sqlite_path(url)
+        except ArgumentError as error:
+            raise DatabaseRefusedError(f"{url!r} is not a database URL", _URL_HINT) from error
+        except UsageError as error:
+            raise DatabaseRefusedError(error.message, error.hint) from error
+        if path is None and parsed.get_backend_name() != "postgresql":
+            raise DatabaseRefusedError(f"databases of kind {parsed.drivername!r} are not supported", _URL_HINT)
+        if path is not None and parsed.query:
+            raise DatabaseRefusedError(f"options in the URL of an SQLite file are not supported: {url}", _URL_HINT)
+        return cls(parsed, path.absolute() if path else None)
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+
+    def require_readable(self) -> None:
+        """Refuses a file that is missing or not a file.
+
+        Raises:
+            DatabaseRefusedError: as said.
+        """
+        if self.path is None:
+            return
+        self._require_plain_file(self.path)
+        if not self.path.exists():
+            raise DatabaseRefusedError(f"there is no database {self}", _CREATE_HINT)
+
+    def require_writable(self) -> None:
+        """Refuses a file that cannot be written, or created; creates the directories above it.
+
+        Raises:
+            DatabaseRefusedError: as said.
+        """
+        if self.path is None:
+            return
+        self._require_plain_file(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise DatabaseRefusedError(f"cannot create the directory of {self}: {reason}", _WRITABLE_HINT) from error
+        for file in (self.path.with_name(self.path.name + suffix) for suffix in _SUFFIXES):
+            if file.exists() and not _may_write(file):
+                raise DatabaseRefusedError(f"{file} is read-only", _WRITABLE_HINT)
+        # The journal is a new file beside the database.
+        if not _may_write(self.path.parent):
+            raise DatabaseRefusedError(f"the directory of {self} is read-only", _WRITABLE_HINT)
+
+    def _require_plain_file(self, path: Path) -> None:
+        try:
+            if path.is_dir():
+                raise DatabaseRefusedError(f"{path} is a directory", "name a file in it with --db")
+            if path.exists() and not path.is_file():
+                raise DatabaseRefusedError(f"{path} is not a regular file", "name another file with --db")
+        except PermissionError as error:
+            raise DatabaseRefusedError(f"{path} cannot be reached: {error.strerror}", "check the rights") from error
+
+
+def _may_write(path: Path) -> bool:
+    mode = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

@@ -1,0 +1,76 @@
+"""From a URL to a database that is ready for use, or a refusal that says why it is not."""
+
+from dataclasses import dataclass
+
+from pega_tune.profiles.policy.schema import SCHEMA_REVISION
+from pega_tune.profiles.store.database import Database
+from pega_tune.profiles.store.engine_setup import Access, open_engine, settle_journal
+from pega_tune.profiles.store.errors import DatabaseRefusedError, translated
+from pega_tune.profiles.store.host import HostView
+from pega_tune.profiles.store.revision import read_revision, wrong_revision
+from pega_tune.profiles.store.transactions import Transactions
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A database ready for use.
+
+    Attributes:
+        transactions: to work on it.
+        warnings: what the user should know about where it lies, one line each.
+    """
+
+    transactions: Transactions
+    warnings: tuple[str, ...]
+
+
+def open_database(database: Database, host: HostView, *, create: bool, read_only: bool) -> Opened:
+    """Opens the database, creating it if it is missing or empty, `create` is set and `read_only` is not.
+
+    Raises:
+        StoreError: as `Store.open` says.
+    """
+    label = str(database)
+    if read_only or not create:
+        database.require_readable()
+    if not read_only:
+        database.require_writable()
+    _require_revision(database, host, create=create and not read_only)
+    warnings: tuple[str, ...] = ()
+    if database.path is not None and not read_only:
+        with translated(label):
+            journal = settle_journal(database.path, host)
+        warnings = (journal.warning,) if journal.warning else ()
+    engine = open_engine(database, Access.READ if read_only else Access.WRITE, host)
+    return Opened(Transactions(engine, label, host.give_up_s, read_only=read_only), warnings)
+
+
+def revision_of(database: Database, host: HostView) -> str | None:
+    """The database's revision; None if it is missing or empty. Creates and changes nothing.
+
+    Raises:
+        DatabaseRefusedError: it is not one of ours.
+        StoreError: it cannot be read.
+    """
+    if database.path is not None and not database.path.exists():
+        return None
+    database.require_readable()
+    engine = open_engine(database, Access.READ, host)
+    try:
+        with translated(str(database)), engine.connect() as connection:
+            return read_revision(connection, str(database))
+    finally:
+        engine.dispose()
+
+
+def _require_revision(database: Database, host: HostView, *, create: bool) -> None:
+    revision = revision_of(database, host)
+    if revision is None:
+        if not create:
+            raise DatabaseRefusedError(f"{database} is empty", "`pega-tune sweep` or `pega-tune db upgrade` fills it")
+        # Late: Alembic takes longer to import than an up-to-date database takes to open.
+        from pega_tune.profiles.store.migrate import upgrade_database
+
+        upgrade_database(database, host)
+    elif revision != SCHEMA_REVISION:
+        raise wrong_revision(str(database), revision)

@@ -1,0 +1,139 @@
+"""What the commands answer from a finished sweep of the simulated device."""
+
+import pytest
+
+from tests.helpers.cli import Program
+
+LARGE = ("--ranges", 16_384, "--bytes", 64 << 20, "--direction", "h2d")
+PLAN_KEYS = {"backend", "variant", "max_grid_blocks", "chunk_descriptors", "chunk_bytes"}
+
+
+def test_a_sweep_publishes_a_profile(program: Program) -> None:
+    result = program("sweep", "--device", "sim:h200", "--preset", "quick", "--json")
+    assert result.code == 0, result.stderr
+    answer = result.json
+    assert answer.keys() == {"sweep", "profile", "state", "reasons", "blocks", "cells", "seconds"}
+    assert answer["state"] == "published"
+    assert answer["reasons"] == []
+    assert 0 < answer["blocks"] < answer["cells"]
+    (listed,) = program("profiles", "list", "--json").json["profiles"]
+    assert listed.keys() >= {"id", "device", "class", "state", "published_at", "simulated"}
+    assert (listed["id"], listed["state"], listed["simulated"]) == (answer["profile"], "published", True)
+
+
+def test_the_estimate_and_progress_go_to_stderr(program: Program) -> None:
+    result = program("sweep", "--device", "sim:h200")
+    first, second, *rest = result.stderr.splitlines()
+    assert first == "simulated device sim:h200: NVIDIA H200 (simulated)"
+    assert "about" in second
+    assert "at most 50.0 s" in second
+    assert rest[-1].startswith("block ")
+    assert "\r" not in result.stderr
+    assert "block" not in result.stdout.replace("blocks", "")
+
+
+def test_shapes_of_the_user_are_measured(program: Program) -> None:
+    shapes = program.folder / "shapes.jsonl"
+    shapes.write_text('{"merged_ranges": 777, "total_bytes": 77700, "direction": "d2h"}\n')
+    result = program("sweep", "--device", "sim:h200+slow", "--shapes", shapes, "--budget", "1s", "--json")
+    assert result.code == 5
+    assert result.json["state"] == "partial"
+    assert "out of time" in " ".join(result.json["reasons"])
+    shown = program("sweeps", "show", result.json["sweep"], "--json").json
+    assert shown["axes"]["backends"]
+
+
+def test_a_throttled_sweep_is_flagged(program: Program) -> None:
+    result = program("sweep", "--device", "sim:h200+throttled", "--json")
+    assert result.code == 5
+    assert result.json["state"] == "draft"
+    assert "throttled" in " ".join(result.json["reasons"])
+    assert program("sweeps", "show", result.json["sweep"], "--json").json["flags"]["throttled"] > 0
+    decision = program("decide", "--device", "sim:h200", *LARGE, "--json").json
+    assert (decision["tier"], decision["profile"]) == ("rule", None)
+
+
+def test_a_busy_device_is_measured_if_allowed(program: Program) -> None:
+    assert program("sweep", "--device", "sim:h200+busy").code == 3
+    assert program("sweep", "--device", "sim:h200+busy", "--allow-busy").code in (0, 5)
+
+
+def test_sweeps_show_lists_what_was_measured(informed: Program) -> None:
+    (summary,) = informed("sweeps", "list", "--json").json["sweeps"]
+    shown = informed("sweeps", "show", summary["sweep"][:6], "--json").json
+    axes = shown["axes"]
+    assert summary.items() <= shown.items()
+    assert shown["state"] == "finished"
+    assert len(axes["grids"]) >= 4
+    assert len(axes["threads"]) >= 3
+    assert set(axes["priorities"]) >= {"0", "-1", "-5"}
+    assert all(count > 0 for axis in axes.values() for count in axis.values())
+    assert shown["statuses"]["ok"] == shown["cells"]
+
+
+def test_profiles_show_marks_what_is_simulated(informed: Program) -> None:
+    (listed,) = informed("profiles", "list", "--json").json["profiles"]
+    text = informed("profiles", "show", listed["id"]).stdout
+    document = informed("profiles", "show", listed["id"], "--json").json
+    assert "simulated: " in text
+    assert "kernel/warp" in text
+    assert document["simulated"] is True
+    assert {table["direction"] for table in document["tables"]} == {"h2d", "d2h", "both"}
+    assert all(entry["time_s"] > 0 for table in document["tables"] for entry in table["fastest"])
+
+
+def test_many_small_ranges_get_a_bounded_kernel_and_one_large_one_does_not(informed: Program) -> None:
+    many = informed("decide", "--device", "sim:h200", *LARGE, "--json").json
+    one = informed(
+        "decide", "--device", "sim:h200", "--ranges", 1, "--bytes", 64 << 20, "--direction", "h2d", "--json"
+    ).json
+    assert many["plan"]["backend"] == "kernel"
+    assert many["plan"]["max_grid_blocks"] < 1024
+    assert one["plan"]["backend"] == "direct"
+    assert many["tier"] == one["tier"] == "board"
+    assert many["simulated"] is one["simulated"] is True
+
+
+def test_a_decision_has_the_keys_of_the_contract(informed: Program) -> None:
+    pair = informed("decide", "--device", "sim:h200", "--ranges", 64, "--bytes", 65536, "--json").json
+    single = informed("decide", "--device", "sim:h200", *LARGE, "--json").json
+    for decision in (pair, single):
+        assert decision.keys() >= {"plan", "predicted", "budget_met", "tier", "profile", "evidence", "simulated"}
+        assert decision["predicted"].keys() == {"time_s", "stall_s", "completion_p99_s"}
+        assert decision["evidence"] == "none"
+    assert pair["plan"].keys() == {"load", "save", "fused"}
+    assert pair["plan"]["load"].keys() >= PLAN_KEYS
+    assert single["plan"].keys() >= PLAN_KEYS
+
+
+def test_idle_evidence_in_place_of_time_sliced_is_told(informed: Program) -> None:
+    assumed = informed("decide", "--device", "sim:h200", *LARGE)
+    asked = informed("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle")
+    assert "time-sliced was not measured" in assumed.stderr
+    assert asked.stderr == ""
+
+
+def test_without_a_gpu_the_rule_answers(informed: Program) -> None:
+    result = informed("decide", *LARGE, "--json")
+    assert result.code == 0
+    assert (result.json["tier"], result.json["profile"], result.json["simulated"]) == ("rule", None, False)
+    assert result.json["plan"]["backend"] == "kernel"
+    assert "no GPU" in result.stderr
+
+
+@pytest.mark.parametrize("objective", ["tail-bounded", "strict"])
+def test_a_tail_objective_without_evidence_says_so(informed: Program, objective: str) -> None:
+    decision = informed("decide", "--device", "sim:h200", *LARGE, "--objective", objective, "--json").json
+    assert (decision["evidence"], decision["budget_met"]) == ("none", False)
+
+
+def test_a_period_too_short_for_any_plan_is_told(informed: Program) -> None:
+    decision = informed("decide", "--device", "sim:h200", *LARGE, "--period", "10us", "--json").json
+    assert decision["budget_met"] is False
+
+
+def test_the_same_sweep_learns_the_same(program: Program, informed: Program) -> None:
+    (first,) = informed("profiles", "list", "--json").json["profiles"]
+    again = program("sweep", "--device", "sim:h200", "--json").json
+    digests = {program("profiles", "show", each, "--json").json["digest"] for each in (first["id"], again["profile"])}
+    assert len(digests) == 1

@@ -1,0 +1,114 @@
+"""Whatever is wrong with what was asked: the right exit code, one clear line, at most one hint, JSON if wanted."""
+
+import json
+
+import pytest
+
+from tests.helpers.cli import Program
+
+USAGE, DEVICE, DATA = 2, 3, 4
+SWEEP = ("sweep", "--device", "sim:h200")
+DECIDE = ("decide", "--ranges", 16, "--bytes", 65536)
+
+CASES = {
+    "no such command": (("tune",), USAGE, "no such command 'tune'"),
+    "no such option": (("devices", "--fast"), USAGE, "no such option"),
+    "a group without a command": (("sweeps",), USAGE, "missing command"),
+    "a database option without a value": (("devices", "--db"), USAGE, "requires an argument"),
+    "an empty database name": (("sweeps", "list", "--db="), USAGE, "names no database"),
+    "unknown device": (("sweep", "--device", "tesla"), USAGE, "tesla"),
+    "unknown simulated device": (("sweep", "--device", "sim:abacus"), USAGE, "sim:abacus"),
+    "unknown fault": (("sweep", "--device", "sim:h200+gremlins"), USAGE, "gremlins"),
+    "unknown preset": ((*SWEEP, "--preset", "leisurely"), USAGE, "leisurely"),
+    "a budget that is no time": ((*SWEEP, "--budget", "soon"), USAGE, "soon"),
+    "no budget at all": ((*SWEEP, "--budget", "0s"), USAGE, "0s"),
+    "memory that is no size": ((*SWEEP, "--max-host-memory", "lots"), USAGE, "lots"),
+    "unknown colocation": ((*SWEEP, "--colocation", "idle,moon"), USAGE, "moon"),
+    "a colocation for later": ((*SWEEP, "--colocation", "time-sliced"), USAGE, "time-sliced"),
+    "decode for later": ((*SWEEP, "--decode", "builtin"), USAGE, "builtin"),
+    "a seed that is no number": ((*SWEEP, "--seed", "x"), USAGE, "--seed"),
+    "absent shapes": ((*SWEEP, "--shapes", "absent.jsonl"), DATA, "absent.jsonl"),
+    "no GPU": (("sweep",), DEVICE, "no GPU"),
+    "no such GPU": (("sweep", "--device", "3"), DEVICE, "no GPU"),
+    "no GPU of that name": (("decide", "--device", "GPU-0", "--ranges", 1, "--bytes", 1), DEVICE, "no GPU"),
+    "a busy device": (("sweep", "--device", "sim:h200+busy"), DEVICE, "in use by other processes"),
+    "too little host memory": ((*SWEEP, "--max-host-memory", "1K"), DEVICE, "host memory"),
+    "too little device memory": ((*SWEEP, "--max-device-memory", "1K"), DEVICE, "device memory"),
+    "a device without memory": (("sweep", "--device", "sim:h200+nomem"), DEVICE, "memory"),
+    "no ranges": (("decide", "--ranges", 0, "--bytes", 1), USAGE, "at least 1 range"),
+    "negative bytes": (("decide", "--ranges", 1, "--bytes", -1), USAGE, "not -1"),
+    "fewer bytes than ranges": (("decide", "--ranges", 9, "--bytes", 8), USAGE, "9 ranges"),
+    "more bytes than there are": (("decide", "--ranges", 9, "--bytes", 2**63), USAGE, "2^62"),
+    "ranges that are no number": (("decide", "--ranges", "many", "--bytes", 8), USAGE, "--ranges"),
+    "no bytes named": (("decide", "--ranges", 9), USAGE, "--bytes"),
+    "unknown direction": ((*DECIDE, "--direction", "up"), USAGE, "up"),
+    "unknown objective": ((*DECIDE, "--objective", "beauty"), USAGE, "beauty"),
+    "unknown runtime": ((*DECIDE, "--runtime", "abacus"), USAGE, "abacus"),
+    "unknown colocation of a look-up": ((*DECIDE, "--colocation", "moon"), USAGE, "moon"),
+    "a period that is no time": ((*DECIDE, "--period", "never"), USAGE, "never"),
+    "a budget that is no number": ((*DECIDE, "--budget", "nan"), USAGE, "nan"),
+    "more host runs than ranges": ((*DECIDE, "--host-runs", 17), USAGE, "17"),
+    "sweeps without a database": (("sweeps", "list"), DATA, "there is no database"),
+    "profiles without a database": (("profiles", "show", "ab"), DATA, "there is no database"),
+    "resuming without a database": (("sweep", "--resume", "ab"), DATA, "there is no database"),
+    "a backup of nothing": (("db", "backup", "copy.db"), DATA, "there is no database"),
+    "a check of nothing": (("db", "check"), DATA, "there is no database"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "code", "says"), CASES.values(), ids=CASES)
+def test_bad_input_is_told_in_one_line(program: Program, arguments: tuple[object, ...], code: int, says: str) -> None:
+    result = program(*arguments)
+    assert result.code == code, result.stderr
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    errors = [line for line in result.errors if line.startswith("error:")]
+    assert len(errors) == 1
+    assert says in errors[0]
+    assert len(result.errors) <= 2
+    assert result.stderr.splitlines()[-len(result.errors) :] == result.errors
+
+
+@pytest.mark.parametrize(("arguments", "code", "says"), CASES.values(), ids=CASES)
+def test_in_json_mode_the_error_is_the_document(
+    program: Program, arguments: tuple[object, ...], code: int, says: str
+) -> None:
+    result = program(*arguments, "--json")
+    assert result.code == code
+    assert result.json.keys() == {"error"}
+    assert result.json["error"].keys() == {"code", "message", "hint"}
+    assert result.json["error"]["code"] != "internal"
+    assert says in result.json["error"]["message"]
+    assert result.errors == []
+
+
+def test_no_gpu_names_the_cause_and_the_way_out(program: Program) -> None:
+    cause, way_out = program("sweep").errors
+    assert "no GPU" in cause
+    assert "--device sim:h200" in way_out
+
+
+def test_refused_input_leaves_no_database(program: Program) -> None:
+    for arguments in (("sweep", "--device", "tesla"), (*SWEEP, "--preset", "x"), ("sweep",)):
+        program(*arguments)
+    assert not program.database.exists()
+
+
+def test_a_refused_device_leaves_no_sweep(program: Program) -> None:
+    program("sweep", "--device", "sim:h200+busy")
+    assert program("sweeps", "list", "--json").json == {"sweeps": []}
+
+
+def test_a_bad_line_of_shapes_is_named(program: Program) -> None:
+    path = program.folder / "shapes"
+    path.write_text(json.dumps({"merged_ranges": 4, "total_bytes": 3}))
+    result = program(*SWEEP, "--shapes", path)
+    assert result.code == DATA
+    assert f"{path}, line 1: 4 ranges need" in result.errors[0]
+
+
+def test_a_password_is_never_shown(program: Program) -> None:
+    for verbose in ((), ("--debug",), ("--json",)):
+        result = program("--db", "mysql://me:s3cret@localhost/x", "sweeps", "list", *verbose)
+        assert result.code in (USAGE, DATA)
+        assert "s3cret" not in result.stdout + result.stderr

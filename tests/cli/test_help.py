@@ -1,0 +1,58 @@
+import pytest
+
+from tests.helpers.cli import Program
+
+COMMANDS = (
+    ("doctor",),
+    ("devices",),
+    ("sweep",),
+    ("decide",),
+    ("sweeps", "list"),
+    ("sweeps", "show"),
+    ("profiles", "list"),
+    ("profiles", "show"),
+    ("db", "upgrade"),
+    ("db", "current"),
+    ("db", "check"),
+    ("db", "backup"),
+)
+HEAVY = {"numba", "cuda", "sqlalchemy", "alembic", "numpy", "scipy", "rich", "multiprocessing"}
+
+
+def test_help_loads_nothing_heavy(program: Program) -> None:
+    result = program("--help", PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in result.stderr.splitlines() if "|" in line}
+    assert result.code == 0
+    assert "typer" in imported
+    assert not imported & HEAVY
+
+
+@pytest.mark.parametrize("command", [(), *COMMANDS], ids=" ".join)
+def test_every_command_explains_itself(program: Program, command: tuple[str, ...]) -> None:
+    result = program(*command, "--help")
+    assert result.code == 0
+    assert result.stdout.startswith(f"Usage: {' '.join(('pega-tune', *command))}")
+    assert result.stderr == ""
+
+
+def test_without_a_command_the_help_is_shown(program: Program) -> None:
+    assert program().stdout == program("--help").stdout
+
+
+def test_help_stays_readable_text_in_json_mode(program: Program) -> None:
+    assert program("--json", "sweep", "--help").stdout == program("sweep", "--help").stdout
+
+
+def test_the_version_is_told(program: Program) -> None:
+    plain, document = program("--version"), program("--json", "--version")
+    assert plain.stdout == f"pega-tune {document.json['version']}\n"
+    assert (plain.code, document.code) == (0, 0)
+
+
+def test_nothing_is_created_by_asking(program: Program) -> None:
+    program("--help")
+    program("devices")
+    program("decide", "--ranges", 1, "--bytes", 1)
+    program("sweeps", "list")
+    program("db", "current")
+    assert list(program.folder.iterdir()) == []

@@ -1,0 +1,98 @@
+"""Engines, clocks and records for tests of sweeps."""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from pega_tune.autotune.engine import Backend, Capabilities, Conditions, Engine, Measurement, TransferBlock
+from pega_tune.autotune.sim.engine import SimEngine, SimOptions
+from pega_tune.autotune.sim.faults import SimFaults
+from pega_tune.autotune.sim.parameters import load_parameters
+from pega_tune.autotune.sweep.planner import block_key
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.kernels.plan import AnyPlan
+from pega_tune.kernels.shape import TransferShape
+from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.profiles.store.records import BlockFlag, BlockRecord, CellRecord, MeasurementRecord, Metric
+
+PRIORITIES = (0, -1, -2, -3, -4, -5)
+MIB = 1 << 20
+
+Hook = Callable[[int, TransferBlock], None]
+
+
+def capabilities(
+    *,
+    backends: tuple[Backend, ...] = (Backend.DIRECT, Backend.KERNEL),
+    priorities: tuple[int, ...] = PRIORITIES,
+    max_threads: int = 1024,
+    memory_bytes: int = 1 << 34,
+) -> Capabilities:
+    """What a device can do, by default as much as an H200."""
+    return Capabilities(backends, priorities, max_threads, memory_bytes, memory_bytes, (), "")
+
+
+def sim_engine(*faults: str) -> SimEngine:
+    """A simulated H200 with faults, in this process."""
+    return SimEngine(load_parameters("h200"), SimOptions(SimFaults.parse(faults)))
+
+
+class HookedEngine:
+    """An engine that calls a hook before each block, with the number of blocks begun before, and can be another device.
+
+    Attributes:
+        keys: of the blocks begun.
+        closed: whether it was closed.
+    """
+
+    def __init__(self, engine: Engine, hook: Hook | None = None, facts: DeviceFacts | None = None) -> None:
+        self._engine = engine
+        self._hook = hook
+        self._facts = facts or engine.facts
+        self.keys: list[str] = []
+        self.closed = False
+
+    @property
+    def facts(self) -> DeviceFacts:
+        return self._facts
+
+    def capabilities(self) -> Capabilities:
+        return self._engine.capabilities()
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        self.keys.append(block.key)
+        if self._hook is not None:
+            self._hook(len(self.keys) - 1, block)
+        return self._engine.transfer(block)
+
+    def conditions(self) -> Conditions:
+        return self._engine.conditions()
+
+    def close(self) -> None:
+        self.closed = True
+        self._engine.close()
+
+
+class ManualClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 30, tzinfo=UTC)
+
+    def seconds(self) -> float:
+        return self.elapsed_s
+
+
+def cell(plan: AnyPlan, samples: Sequence[float], *, status: str = "ok", kind: str = "plan") -> CellRecord:
+    """A cell with transfer times in seconds, verified unless it failed."""
+    measurements = (MeasurementRecord(Metric.TRANSFER, tuple(samples)),) if samples else ()
+    name = plan.key if kind == "plan" else kind
+    return CellRecord(name, kind, plan, status, verified=status != "mismatch", measurements=measurements)
+
+
+def block(shape: TransferShape, cells: Sequence[CellRecord], *flags: BlockFlag) -> BlockRecord:
+    """A block of idle transfers."""
+    key = block_key(shape, Colocation.IDLE)
+    return BlockRecord(key, shape, Colocation.IDLE, seed=1, seconds=0.5, cells=tuple(cells), flags=flags)

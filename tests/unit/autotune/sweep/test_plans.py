@@ -1,0 +1,118 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pega_tune.autotune.engine import CandidateKind, Capabilities
+from pega_tune.autotune.sweep.plans import (
+    CEILING,
+    STATIC_KERNEL,
+    allowed,
+    candidates,
+    launched,
+    launched_ctas,
+    legs_of,
+    pegaflow_kernel,
+    resident_threads,
+)
+from pega_tune.kernels.plan import Backend, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.terms import Runtime
+from tests.helpers.sweeps import MIB, PRIORITIES, capabilities
+
+FRAGMENTED = TransferShape(16_384, 64 * MIB, Direction.H2D)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> TransferShape:
+    ranges = draw(st.integers(1, 1 << 17))
+    size = draw(st.integers(1, 1 << 26))
+    return TransferShape(ranges, ranges * size, draw(st.sampled_from(Direction)))
+
+
+devices = st.builds(
+    capabilities,
+    backends=st.sets(st.sampled_from((Backend.DIRECT, Backend.KERNEL)), min_size=1).map(tuple),
+    priorities=st.sampled_from(((0,), (0, -1), PRIORITIES)),
+    max_threads=st.sampled_from((256, 512, 768, 1024)),
+)
+
+
+@given(shapes(), devices, st.booleans(), st.booleans())
+def test_nothing_impossible_and_nothing_twice(
+    shape: TransferShape, device: Capabilities, full: bool, dense: bool
+) -> None:
+    chosen = candidates(shape, device, full=full, dense=dense)
+
+    assert [c.name for c in chosen if c.kind is CandidateKind.CEILING] == [CEILING]
+    plans = [c.plan for c in chosen if c.kind is not CandidateKind.CEILING]
+    assert plans
+    assert len({c.name for c in chosen}) == len(chosen)
+    assert len({launched(plan, shape) for plan in plans}) == len(plans)
+    for plan in plans:
+        assert isinstance(plan, PlanPair) == (shape.direction is Direction.BOTH)
+        for leg in legs_of(plan):
+            assert leg.backend in device.backends
+            assert (leg.threads or 0) <= device.max_threads
+            assert leg.stream_priority in device.priorities
+
+
+@given(shapes(), st.booleans())
+def test_what_systems_ship_today_is_always_there(shape: TransferShape, dense: bool) -> None:
+    chosen = candidates(shape, capabilities(), full=False, dense=dense)
+    static = [c for c in chosen if c.kind is CandidateKind.STATIC]
+    assert [c.name for c in static] == [STATIC_KERNEL]
+    assert set(legs_of(static[0].plan)) == {pegaflow_kernel()}
+    assert any(set(legs_of(c.plan)) == {direct()} for c in chosen if c.kind is CandidateKind.PLAN)
+
+
+def test_a_full_block_has_every_axis() -> None:
+    for dense in (False, True):
+        plans = [c.plan for c in candidates(FRAGMENTED, capabilities(), full=True, dense=dense)]
+        legs = [leg for plan in plans for leg in legs_of(plan)]
+        assert len({leg.options.max_grid_blocks for leg in legs if leg.options}) >= 4
+        assert len({leg.threads for leg in legs if leg.threads}) >= 3
+        assert {leg.stream_priority for leg in legs} == set(PRIORITIES)
+
+
+def test_a_core_block_stays_small() -> None:
+    assert len(candidates(FRAGMENTED, capabilities(), full=False, dense=False)) <= 16
+
+
+def test_a_single_small_range_has_one_launch_per_kernel_and_width() -> None:
+    shape = TransferShape(1, 256, Direction.H2D)
+    chosen = candidates(shape, capabilities(), full=False, dense=True)
+    kernels = [c.plan for c in chosen if legs_of(c.plan)[0].backend is Backend.KERNEL]
+    assert sorted(resident_threads(plan, shape) for plan in kernels) == [256, 256, 512, 1024]
+
+
+def test_pairs_of_different_plans_where_copy_engines_can_keep_up() -> None:
+    few = candidates(TransferShape(64, 64 * MIB, Direction.BOTH), capabilities(), full=False, dense=False)
+    many = candidates(TransferShape(16_384, 64 * MIB, Direction.BOTH), capabilities(), full=False, dense=False)
+
+    def mixed(chosen: tuple[object, ...]) -> int:
+        return sum(len(set(legs_of(c.plan))) == 2 for c in chosen)  # type: ignore[attr-defined]
+
+    assert mixed(few) == 2
+    assert mixed(many) == 0
+
+
+def test_launches_are_cut_to_the_work() -> None:
+    shape = TransferShape(16, 16 * 4096, Direction.H2D)
+    assert launched_ctas(kernel(Variant.BLOCK, 512, 256), shape) == 16
+    assert launched_ctas(kernel(Variant.WARP, 512, 256), shape) == 2
+    assert launched_ctas(direct(), shape) == 0
+    assert resident_threads(PlanPair(kernel(Variant.WARP, 1, 1024), direct()), shape) == 1024
+
+
+def test_runtimes_run_what_they_can() -> None:
+    today, bounded = pegaflow_kernel(), kernel(Variant.BLOCK, 64, 256)
+    warp, narrow = kernel(Variant.WARP, 2, 1024), kernel(Variant.BLOCK, 64, 512)
+    urgent = kernel(Variant.BLOCK, 64, 256, -5)
+    table = {
+        Runtime.PEGAFLOW: (direct(), today),
+        Runtime.KERNEL_OPTIONS: (direct(), today, bounded),
+        Runtime.FULL: (direct(), today, bounded, warp, narrow, urgent),
+    }
+    for runtime, runs in table.items():
+        for plan in (direct(), today, bounded, warp, narrow, urgent):
+            assert allowed(runtime, plan) == (plan in runs)
+            assert allowed(runtime, PlanPair(plan, direct())) == (plan in runs)

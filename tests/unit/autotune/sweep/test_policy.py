@@ -1,0 +1,161 @@
+from statistics import median
+
+import pytest
+
+from pega_tune.autotune.engine import SamplingLimits, TransferBlock
+from pega_tune.autotune.sweep.observations import transfer_samples, usable
+from pega_tune.autotune.sweep.plans import candidates, pegaflow_kernel
+from pega_tune.autotune.sweep.policy import Learnt, compile_policy
+from pega_tune.autotune.sweep.recording import Measured, block_record
+from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.compiled import decode, encode
+from pega_tune.profiles.policy.table import Table
+from pega_tune.profiles.policy.terms import Colocation, Runtime
+from pega_tune.profiles.store.records import BlockRecord
+from tests.helpers.sweeps import MIB, block, cell, sim_engine
+
+WARP = kernel(Variant.WARP, 2, 1024)
+WIDE = kernel(Variant.BLOCK, 64, 512)  # launches what WARP does at no shape
+COUNTS = [(n, s) for n in (1, 16, 256, 4096) for s in (256, 4096, 65_536)]
+
+
+def _table(learnt: Learnt, runtime: Runtime = Runtime.FULL, direction: Direction = Direction.H2D) -> Table:
+    table = learnt.policy.find(direction, Colocation.IDLE, runtime)
+    assert table is not None
+    return table
+
+
+def _model(plan: AnyPlan, shape: TransferShape) -> float:
+    commands = shape.merged_ranges if plan == direct() else 5
+    return 5e-6 + 2.4e-6 * commands + shape.total_bytes / 50e9
+
+
+def _blocks(*plans: CopyPlan) -> list[BlockRecord]:
+    shapes = [TransferShape(n, n * s, Direction.H2D) for n, s in COUNTS]
+    return [block(s, [cell(p, [_model(p, s)] * 7) for p in plans]) for s in shapes]
+
+
+def test_each_plan_wins_where_it_is_faster() -> None:
+    table = _table(compile_policy(_blocks(direct(), WARP)))
+    assert table.look_up(1, 4096)[0].plan == direct()
+    assert table.look_up(4096, 4096)[0].plan == WARP
+    assert (table.measured_ranges, table.measured_sizes) == ((1, 4096), (256, 65_536))
+
+
+def test_predictions_reproduce_what_was_measured() -> None:
+    table = _table(compile_policy(_blocks(direct(), WARP)))
+    for n, s in COUNTS:
+        fastest = table.look_up(n, s)[0]
+        assert fastest.predicted.time_s == pytest.approx(_model(fastest.plan, TransferShape(n, n * s)), rel=1e-6)
+
+
+def test_a_plan_seen_at_one_shape_wins_nowhere_far_from_it() -> None:
+    blocks = _blocks(direct(), WARP)
+    lucky = TransferShape(4096, 4096 * 4096, Direction.H2D)
+    blocks = [
+        block(b.shape, [*b.cells, cell(WIDE, [_model(WARP, lucky) / 2] * 7)]) if b.shape == lucky else b for b in blocks
+    ]
+    table = _table(compile_policy(blocks))
+    assert table.look_up(4096, 4096)[0].plan == WIDE
+    winners = {(n, s): table.look_up(n, s)[0].plan for n in (1, 64, 512, 16_384) for s in (256, 1024, 65_536, MIB)}
+    assert WIDE not in winners.values()
+
+
+def test_without_a_curve_a_plan_keeps_its_ratio_to_one_that_has_one() -> None:
+    blocks = _blocks(direct(), WARP)
+    shape = TransferShape(4096, 4096 * 4096, Direction.H2D)
+    blocks = [
+        block(b.shape, [*b.cells, cell(WIDE, [_model(WARP, shape) / 2] * 7)]) if b.shape == shape else b for b in blocks
+    ]
+    learnt = compile_policy(blocks)
+    near = TransferShape(5793, 5793 * 4096, Direction.H2D)
+    option = _table(learnt).look_up(near.merged_ranges, 4096)[0]
+    assert option.plan == WIDE
+    assert option.predicted.time_s == pytest.approx(_model(WARP, near) / 2, rel=0.01)
+    (fit,) = [f for f in learnt.fits if f.family == WIDE.key]
+    assert (fit.parameters, fit.residual) == ({}, None)
+    assert "has 1" in fit.reason
+
+
+def test_a_plan_wins_nowhere_near_a_shape_where_it_failed() -> None:
+    blocks = _blocks(direct(), WARP)
+    failed = TransferShape(4096, 4096 * 4096, Direction.H2D)
+    blocks = [
+        block(b.shape, [b.cells[0], cell(WARP, [], status="mismatch")]) if b.shape == failed else b for b in blocks
+    ]
+    table = _table(compile_policy(blocks))
+    assert [o.plan for o in table.look_up(4096, 4096)] == [direct()]
+    assert table.look_up(256, 4096)[0].plan == WARP
+
+
+def test_runtimes_get_what_they_can_run() -> None:
+    bounded = kernel(Variant.BLOCK, 64, 256)
+    learnt = compile_policy(_blocks(direct(), pegaflow_kernel(), bounded, WARP))
+    named = {
+        runtime: {o.plan for options in _table(learnt, runtime).cells for o in options}
+        for runtime in (Runtime.PEGAFLOW, Runtime.KERNEL_OPTIONS, Runtime.FULL)
+    }
+    assert named[Runtime.PEGAFLOW] == {direct(), pegaflow_kernel()}
+    assert bounded in named[Runtime.KERNEL_OPTIONS] <= {direct(), pegaflow_kernel(), bounded}
+    assert WARP in named[Runtime.FULL]
+
+
+def test_a_runtime_that_can_run_nothing_has_no_table() -> None:
+    learnt = compile_policy(_blocks(WARP))
+    assert learnt.policy.find(Direction.H2D, Colocation.IDLE, Runtime.PEGAFLOW) is None
+    assert _table(learnt).look_up(1, 1)[0].plan == WARP
+
+
+def test_nothing_measured_is_no_table() -> None:
+    assert compile_policy([]).policy.tables == ()
+    shape = TransferShape(1, 1, Direction.H2D)
+    assert compile_policy([block(shape, [cell(direct(), [], status="crashed")])]).fits == ()
+
+
+def test_a_single_block_answers_with_what_it_measured() -> None:
+    shape = TransferShape(16_384, 64 * MIB, Direction.BOTH)
+    pair = PlanPair(WARP, WARP)
+    learnt = compile_policy([block(shape, [cell(pair, [2e-3] * 7)])])
+    (option,) = _table(learnt, direction=Direction.BOTH).look_up(1, 1)
+    assert (option.plan, option.predicted.time_s) == (pair, 2e-3)
+
+
+@pytest.fixture(scope="module")
+def simulated() -> list[BlockRecord]:
+    """Core blocks of a simulated H200 on a small lattice."""
+    engine = sim_engine()
+    records = []
+    for direction in Direction:
+        for n, s in [*COUNTS, (16_384, 4096), (1, 64 * MIB), (64, MIB)]:
+            shape = TransferShape(n, n * s, direction)
+            chosen = candidates(shape, engine.capabilities(), full=False, dense=False)
+            planned = TransferBlock(f"{shape}", shape, chosen, SamplingLimits(0.1), seed=n + s)
+            measured = Measured(planned, tuple(engine.transfer(planned)), engine.conditions(), 0.1)
+            records.append(block_record(measured, engine.facts.identity.max_link))
+    return records
+
+
+def test_winners_are_within_the_noise_of_the_best_measured(simulated: list[BlockRecord]) -> None:
+    learnt = compile_policy(simulated)
+    for record in simulated:
+        shape = record.shape
+        table = _table(learnt, direction=shape.direction)
+        times = {c.plan: median(transfer_samples(c)) for c in record.cells if usable(c)}
+        first = table.look_up(shape.merged_ranges, shape.average_range_bytes)[0]
+        assert first.predicted.time_s == pytest.approx(min(times.values()), rel=table.margin)
+
+
+def test_a_device_like_an_h200_gets_the_known_answers(simulated: list[BlockRecord]) -> None:
+    table = _table(compile_policy(simulated))
+    for option in table.look_up(16_384, 4096)[1:-1]:
+        assert isinstance(option.plan, CopyPlan)
+        assert option.plan.options
+        assert option.plan.options.max_grid_blocks <= 64
+    assert [o.plan for o in table.look_up(1, 64 * MIB)] == [direct()]
+
+
+def test_a_compiled_policy_can_be_stored(simulated: list[BlockRecord]) -> None:
+    policy = compile_policy(simulated).policy
+    assert len(policy.tables) == len(Direction) * len(Runtime)
+    assert len(decode(encode(policy)).tables) == len(policy.tables)

@@ -1,0 +1,254 @@
+"""`Auto`: from a device or a profile to decisions."""
+
+import json
+from dataclasses import FrozenInstanceError
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pega_tune.errors import DataError, DeviceError, UsageError
+from pega_tune.kernels.plan import PlanPair
+from pega_tune.kernels.shape import Direction
+from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.choose import Demand, choose
+from pega_tune.profiles.policy.terms import Colocation, Evidence, Objective, Runtime, Tier
+from tests.unit.profiles.policy.database import Row, create
+from tests.unit.profiles.policy.examples import (
+    DIRECT,
+    NARROW,
+    STAGED,
+    UNTIL_NOW_S,
+    WIDE,
+    facts,
+    now,
+    one_way,
+    option,
+    profile,
+)
+
+KIB, MIB = 1 << 10, 1 << 20
+IDLE = one_way(option(WIDE, 1e-3), option(NARROW, 1.5e-3), option(DIRECT, 40e-3))
+BUSY = one_way(
+    option(WIDE, 1e-3, 3e-3),
+    option(STAGED, 2e-3, 0.2e-3),
+    option(DIRECT, 40e-3, 0.1e-3),
+    colocation=Colocation.TIME_SLICED,
+    step_s=4e-3,
+)
+PAIRS = one_way(option(PlanPair(STAGED, NARROW), 3e-3), direction=Direction.BOTH)
+
+
+def auto(*tables, **changes):
+    return Auto(profile(*tables, **changes), Tier.BOARD, clock=now)
+
+
+def decide(tables, **asked):
+    return auto(*tables).decide(1024, 4 * MIB, "h2d", **asked)
+
+
+def test_a_decision_says_all_that_is_fixed():
+    decision = decide([IDLE, BUSY], objective="tail-bounded")
+    answer = decision.to_json()
+    assert json.loads(json.dumps(answer, allow_nan=False)) == answer
+    assert answer["plan"] == STAGED.to_json()
+    assert answer["predicted"] == {"time_s": 2e-3, "stall_s": 0.2e-3, "completion_p99_s": 2e-3}
+    del answer["plan"], answer["predicted"], answer["why"]
+    assert answer == {
+        "budget_met": True,
+        "tier": "board",
+        "profile": "abc123",
+        "evidence": "measured",
+        "simulated": False,
+        "objective": "tail-bounded",
+        "colocation": "time-sliced",
+        "runtime": "full",
+        "direction": "h2d",
+        "warnings": [],
+        "age_s": UNTIL_NOW_S,
+    }
+
+
+def test_why_names_the_cell_and_the_alternatives():
+    why = decide([IDLE], objective="throughput").why
+    assert "cell of 1 and more ranges of 4096 to 1048575 bytes" in why
+    assert all(plan.key in why for plan in (WIDE, NARROW, DIRECT))
+    assert "\n" not in why
+
+
+def test_time_sliced_is_the_default_where_it_was_measured():
+    decision = decide([IDLE, BUSY])
+    assert (decision.colocation, decision.warnings) == (Colocation.TIME_SLICED, ())
+    assert decision.evidence is Evidence.MEASURED
+
+
+@pytest.mark.parametrize(("asked", "named"), [(None, "time-sliced"), ("mps", "mps")])
+def test_idle_answers_with_a_warning_for_what_was_not_measured(asked, named):
+    decision = decide([IDLE], colocation=asked)
+    assert decision.colocation is Colocation.IDLE
+    assert len(decision.warnings) == 1
+    assert decision.warnings[0].startswith(f"{named} was not measured")
+
+
+def test_idle_that_was_asked_for_is_no_warning():
+    assert decide([IDLE, BUSY], colocation="idle").warnings == ()
+
+
+def test_a_tail_objective_without_evidence_says_so():
+    decision = decide([IDLE], objective="strict")
+    assert (decision.plan, decision.budget_met, decision.evidence) == (DIRECT, False, Evidence.NONE)
+
+
+def test_the_step_of_the_profile_is_the_budgets_unless_given():
+    assert decide([BUSY], objective="tail-bounded").plan == STAGED
+    assert decide([BUSY], objective="tail-bounded", step_s=40e-3).plan == WIDE
+
+
+@pytest.mark.parametrize("asked", [{"direction": "d2h"}, {"runtime": "pegaflow"}])
+def test_without_a_table_the_rule_answers(asked):
+    decision = auto(IDLE).decide(1024, 4 * MIB, **({"direction": "h2d"} | asked))
+    assert (decision.tier, decision.profile, decision.age_s) == (Tier.RULE, None, None)
+    assert "the profile has no table" in decision.warnings[0]
+
+
+def test_outside_what_was_measured_it_is_extrapolated():
+    inside, outside = auto(IDLE).decide(16384, 64 * MIB, "h2d"), auto(IDLE).decide(16385, 65 * MIB, "h2d")
+    assert not any("extrapolated" in warning for warning in inside.warnings)
+    assert "extrapolated: 16385 ranges of 4159 bytes" in outside.warnings[-1]
+
+
+def test_a_pair_answers_for_both():
+    assert auto(PAIRS).decide(1024, 4 * MIB).to_json()["plan"] == PlanPair(STAGED, NARROW).to_json()
+
+
+@given(
+    st.integers(1, 1 << 20),
+    st.integers(1 << 20, 1 << 40),
+    st.sampled_from(Objective),
+    st.floats(1e-4, 1.0),
+)
+def test_a_decision_is_the_choice_of_its_cell(ranges, total_bytes, objective, period_s):
+    decision = auto(BUSY).decide(ranges, total_bytes, "h2d", objective=objective, period_s=period_s)
+    options = BUSY.look_up(ranges, total_bytes // ranges)
+    choice = choose(options, Demand(objective, period_s=period_s, step_s=BUSY.step_s), BUSY.margin)
+    assert (decision.plan, decision.budget_met) == (choice.option.plan, choice.budget_met)
+
+
+def test_words_and_members_are_the_same_question():
+    by_word = decide([IDLE], objective="throughput", colocation="idle", runtime="full")
+    by_member = decide([IDLE], objective=Objective.THROUGHPUT, colocation=Colocation.IDLE, runtime=Runtime.FULL)
+    assert by_word == by_member
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"direction": "up"}, "direction is one of h2d, d2h, both, not 'up'"),
+        ({"objective": "fast"}, "objective is one of throughput, balanced, tail-bounded, strict, not 'fast'"),
+        ({"colocation": "near"}, "colocation is one of idle, same-context, time-sliced, mps, not 'near'"),
+        ({"runtime": "java"}, "runtime is one of pegaflow, kernel-options, full, not 'java'"),
+        ({"budget": -1.0}, "budget"),
+        ({"period_s": 0.0}, "period"),
+        ({"host_runs": 0}, "host runs"),
+        ({"host_runs": 1025}, "host runs"),
+        ({"merged_ranges": 0}, "at least 1 range"),
+        ({"total_bytes": -1}, "bytes"),
+        ({"total_bytes": 1023}, "at least as many bytes"),
+    ],
+)
+@pytest.mark.parametrize("answerer", [Auto.rule_only(), auto(IDLE)])
+def test_a_senseless_question_is_refused(answerer, wrong, words):
+    with pytest.raises(UsageError) as caught:
+        answerer.decide(**({"merged_ranges": 1024, "total_bytes": 4 * MIB} | wrong))
+    assert words in caught.value.message
+
+
+def test_the_rule_knows_no_times():
+    decision = Auto.rule_only().decide(16384, 64 * MIB, "h2d")
+    answer = decision.to_json()
+    assert answer["predicted"] == {"time_s": None, "stall_s": None, "completion_p99_s": None}
+    assert (answer["tier"], answer["profile"], answer["evidence"]) == ("rule", None, "none")
+    assert answer["plan"]["backend"] == "kernel"
+    assert "kernel/warp grid=2 threads=1024" in answer["why"]
+
+
+def test_auto_is_immutable():
+    with pytest.raises(FrozenInstanceError):
+        Auto.rule_only().tier = Tier.BOARD
+
+
+def test_a_simulated_profile_is_marked():
+    assert auto(IDLE, device=facts("sim:h200")).decide(1024, 4 * MIB, "h2d").simulated
+    assert not decide([IDLE]).simulated
+
+
+def test_a_profile_of_tomorrow_has_no_negative_age():
+    early = Auto(profile(IDLE), Tier.BOARD, clock=lambda: 0.0)
+    assert early.decide(1024, 4 * MIB, "h2d").age_s == 0.0
+
+
+def test_a_profile_at_hand_answers():
+    decision = Auto.from_profile(profile(IDLE), Tier.CLASS).decide(1024, 4 * MIB, "h2d")
+    assert (decision.tier, decision.profile) == (Tier.CLASS, "abc123")
+
+
+@pytest.mark.parametrize("as_url", [False, True])
+def test_the_profile_of_a_device_is_looked_up(tmp_path, as_url):
+    path = create(tmp_path / "p.db", Row("a"))
+    answerer = Auto.for_device(facts("GPU-2"), f"sqlite:///{path}" if as_url else path)
+    decision = answerer.decide(1024, 4 * MIB, "h2d")
+    assert (decision.tier, decision.profile) == (Tier.CLASS, "a")
+
+
+def test_the_database_of_the_environment_is_the_default(tmp_path, monkeypatch):
+    monkeypatch.setenv("PEGA_TUNE_DB", str(create(tmp_path / "p.db", Row("a"))))
+    assert Auto.for_device(facts()).tier is Tier.BOARD
+
+
+def test_a_device_without_a_profile_gets_the_rule_and_is_told(tmp_path):
+    answerer = Auto.for_device(facts(), tmp_path / "absent.db")
+    assert answerer.tier is Tier.RULE
+    (warning,) = answerer.decide(1024, 4 * MIB).warnings
+    assert "no profile fits GPU-1" in warning
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_warnings_about_the_profile_are_in_every_decision(tmp_path):
+    path = create(tmp_path / "p.db", Row("a", facts(driver="570.1")), Row("b", state="draft"))
+    answerer = Auto.for_device(facts(), path)
+    assert "driver" in answerer.decide(1024, 4 * MIB, "h2d").warnings[0]
+    drafts = Auto.for_device(facts(), path, allow_drafts=True)
+    assert drafts.profile is not None
+
+
+def no_device():
+    raise DeviceError("no GPU is there")
+
+
+def test_without_a_gpu_the_rule_answers(tmp_path):
+    for probe, reason in ((no_device, "no GPU is there"), (tuple, "no device is visible")):
+        answerer = Auto.for_device(db=tmp_path / "p.db", probe=probe)
+        assert answerer.tier is Tier.RULE
+        assert reason in answerer.decide(1024, 4 * MIB).warnings[0]
+
+
+def test_the_first_of_several_devices_is_taken_and_named(tmp_path):
+    path = create(tmp_path / "p.db", Row("a"))
+    one = Auto.for_device(db=path, probe=lambda: (facts(),))
+    assert (one.tier, one.warnings) == (Tier.BOARD, ())
+    two = Auto.for_device(db=path, probe=lambda: (facts(), facts("GPU-2")))
+    assert two.tier is Tier.BOARD
+    assert "first of 2 devices" in two.warnings[0]
+
+
+def test_other_databases_are_refused_without_their_password():
+    with pytest.raises(DataError) as caught:
+        Auto.for_device(facts(), "postgresql://user:secret@host/db")
+    assert "postgresql" in caught.value.message
+    assert "secret" not in caught.value.message + caught.value.hint
+
+
+def test_a_database_that_is_a_directory_is_an_error(tmp_path):
+    for asked in ({"facts": facts()}, {"probe": no_device}):
+        with pytest.raises(DataError, match="is a directory"):
+            Auto.for_device(db=tmp_path, **asked)

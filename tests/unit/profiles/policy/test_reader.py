@@ -1,0 +1,250 @@
+"""The reader: the right profile, from any readable database, with nothing written."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import zlib
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pega_tune.errors import DataError
+from pega_tune.profiles.policy.compiled import digest
+from pega_tune.profiles.policy.reader import find_profile
+from pega_tune.profiles.policy.terms import ProfileState, Tier
+from tests.unit.profiles.policy.database import POLICY, Row, create, insert
+from tests.unit.profiles.policy.examples import CREATED, facts
+
+HERE = facts()
+OTHER_BOARD = facts("GPU-2")
+OTHER_HOST = facts("GPU-3", sm_count=114)
+ROOT = Path(__file__).parents[4]
+NOBODY = 65534
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "odd ?#% name.db"
+
+
+def found_id(path, device=HERE, **options):
+    profile = find_profile(path, device, **options).profile
+    return profile and profile.profile_id
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_profile_is_read_whole(path, journal):
+    create(path, Row("a"), journal=journal)
+    found = find_profile(path, HERE)
+    assert (found.tier, found.warnings) == (Tier.BOARD, ())
+    profile = found.profile
+    assert (profile.profile_id, profile.state, profile.kernel_digest) == ("a", ProfileState.PUBLISHED, "kernels")
+    assert (profile.device, profile.created_at, profile.policy) == (HERE, CREATED, POLICY)
+
+
+def test_the_closest_tier_wins_over_the_newest(path):
+    later = CREATED + timedelta(days=1)
+    create(path, Row("family", OTHER_HOST, created_at=later))
+    assert found_id(path) == "family"
+    insert(path, Row("class", OTHER_BOARD))
+    assert found_id(path) == "class"
+    insert(path, Row("board", created_at=CREATED - timedelta(days=1)))
+    assert find_profile(path, HERE).tier is Tier.BOARD
+    assert found_id(path) == "board"
+
+
+def test_within_a_tier_the_newest_wins(path):
+    create(path, Row("b"), Row("c", created_at=CREATED + timedelta(seconds=1)), Row("a"))
+    assert found_id(path) == "c"
+
+
+def test_a_time_without_zone_is_utc(path):
+    create(path, Row("a", created_at="2026-11-30 12:00:00.000000"))
+    assert find_profile(path, HERE).profile.created_at == CREATED
+
+
+def test_a_family_match_is_flagged(path):
+    create(path, Row("a", OTHER_HOST))
+    found = find_profile(path, HERE)
+    assert found.tier is Tier.FAMILY
+    assert "same silicon" in found.warnings[0]
+
+
+def test_drafts_are_ignored_unless_asked_for(path):
+    create(path, Row("old"), Row("new", state="draft", created_at=CREATED + timedelta(days=1)))
+    assert found_id(path) == "old"
+    found = find_profile(path, HERE, allow_drafts=True)
+    assert found.profile.profile_id == "new"
+    assert found.warnings == ("the profile is a draft, not published",)
+
+
+def test_simulated_profiles_answer_for_simulated_devices_alone(path):
+    simulated = facts("sim:h200")
+    create(path, Row("sim", simulated))
+    assert found_id(path, HERE) is None
+    assert found_id(path, simulated) == "sim"
+    assert found_id(path, facts("sim:rtx5090")) is None
+    insert(path, Row("real"))
+    assert found_id(path, HERE) == "real"
+    assert found_id(path, simulated) == "sim"
+
+
+def test_a_simulated_profile_that_poses_as_real_is_not_used(path):
+    create(path, Row("sim", facts("sim:h200")))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE profile SET simulated = 0, board_uuid = ?, class_id = ?", (HERE.uuid, HERE.class_id))
+    assert found_id(path) is None
+
+
+def test_a_damaged_profile_is_skipped_for_the_next_tier(path):
+    create(path, Row("class", OTHER_BOARD), Row("board", digest="0" * 64))
+    found = find_profile(path, HERE)
+    assert (found.profile.profile_id, found.tier) == ("class", Tier.CLASS)
+    assert found.warnings == ("profile board was skipped: its tables are damaged: the digest differs",)
+
+
+@pytest.mark.parametrize("blob", ["text", None, b"", zlib.compress(b'{"format":2}')])
+def test_what_cannot_be_decoded_is_skipped(path, blob):
+    create(path, Row("a", digest=digest(blob) if isinstance(blob, bytes) else None))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE profile SET compiled = ?", (blob,))
+    found = find_profile(path, HERE)
+    assert found.profile is None
+    assert "profile a was skipped" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "broken", [{"facts_json": "{"}, {"facts_json": "[]"}, {"facts_json": "{}"}, {"created_at": "yesterday"}]
+)
+def test_a_malformed_row_is_skipped(path, broken):
+    create(path, replace(Row("bad"), **broken), Row("good", OTHER_BOARD))
+    found = find_profile(path, HERE)
+    assert found.profile.profile_id == "good"
+    assert "profile bad was skipped" in found.warnings[0]
+
+
+def test_a_missing_database_has_no_profile(path):
+    found = find_profile(path, HERE)
+    assert (found.profile, found.tier) == (None, Tier.RULE)
+    assert not path.exists()
+    assert find_profile(path.parent / "absent" / "p.db", HERE).profile is None
+
+
+@pytest.mark.parametrize("content", [b"", None])
+def test_an_empty_database_has_no_profile(path, content):
+    if content is None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("VACUUM")
+    else:
+        path.write_bytes(content)
+    assert find_profile(path, HERE).profile is None
+
+
+def test_nothing_is_written(path):
+    create(path, Row("a"))
+    before = (sorted(path.parent.iterdir()), path.read_bytes(), path.stat().st_mtime_ns)
+    assert before[0] == [path]  # no -wal is left: opened the usual way, SQLite would create it
+    assert found_id(path) == "a"
+    assert (sorted(path.parent.iterdir()), path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_what_a_live_writer_has_committed_is_seen(path):
+    create(path)
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("SELECT * FROM profile").fetchall()
+        insert(path, Row("a"))
+        assert path.with_name(path.name + "-wal").stat().st_size > 0
+        assert found_id(path) == "a"
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("DELETE FROM profile")
+        assert found_id(path) == "a"
+
+
+READ = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from pega_tune.profiles.policy.compiled import digest
+from pega_tune.profiles.policy.reader import find_profile
+from tests.unit.profiles.policy.examples import facts
+if os.geteuid() == 0:
+    os.setuid({NOBODY})  # root may write everywhere
+assert not os.access(Path(sys.argv[1]).parent, os.W_OK)
+print(find_profile(Path(sys.argv[1]), facts()).profile.profile_id)
+"""
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_a_read_only_directory_is_enough(journal):
+    with tempfile.TemporaryDirectory() as folder:
+        path = create(Path(folder) / "p.db", Row("a"), journal=journal)
+        path.chmod(0o444)
+        os.chmod(folder, 0o555)
+        try:
+            done = subprocess.run([sys.executable, "-c", READ, path], capture_output=True, text=True, check=False)
+        finally:
+            os.chmod(folder, 0o755)
+        assert (done.stdout, done.stderr) == ("a\n", "")
+
+
+def refusal(path):
+    with pytest.raises(DataError) as caught:
+        find_profile(path, HERE)
+    assert caught.value.hint
+    assert str(path) in caught.value.message
+    return caught.value
+
+
+def test_a_directory_is_refused(tmp_path):
+    assert "is a directory" in refusal(tmp_path).message
+
+
+def test_a_special_file_is_refused_and_not_waited_for(path):
+    os.mkfifo(path)
+    assert "is a special file" in refusal(path).message
+
+
+def test_a_file_below_a_file_cannot_be_read(path):
+    path.write_bytes(b"")
+    assert "cannot be read" in refusal(path / "p.db").message
+
+
+@pytest.mark.parametrize("content", [b"x" * 4096, b"SQLite", b'{"json": true}'])
+def test_what_is_not_sqlite_is_refused(path, content):
+    path.write_bytes(content)
+    assert "is not an SQLite database" in refusal(path).message
+
+
+def test_a_database_of_someone_else_is_refused(path):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE other (x)")
+    assert "is not a pega-tune database" in refusal(path).message
+
+
+def test_a_damaged_database_is_refused(path):
+    create(path, Row("a"), journal="delete")
+    content = bytearray(path.read_bytes())
+    content[100:4096] = bytes(4096 - 100)  # the root page of the schema
+    path.write_bytes(content)
+    assert "cannot be read" in refusal(path).message
+
+
+@pytest.mark.parametrize(("revision", "advice"), [("0002", "newer"), ("0000", "pega-tune db upgrade")])
+def test_another_schema_is_refused_with_what_to_do(path, revision, advice):
+    create(path, Row("a"), revision=revision)
+    error = refusal(path)
+    assert revision in error.message
+    assert advice in error.hint
+
+
+def test_a_locked_database_is_reported(path):
+    create(path, journal="delete")
+    with closing(sqlite3.connect(path)) as writer:
+        writer.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(DataError, match="locked"):
+            find_profile(path, HERE, busy_timeout_s=0.01)

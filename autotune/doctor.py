@@ -166,11 +166,11 @@ def _database(url: str) -> Finding:
 
 def _future_database(path: Path) -> Finding:
     folder = next(parent for parent in path.absolute().parents if parent.exists())
-    if not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
-        return Finding(
-            "database", Status.FAILED, f"{path} cannot be made: {folder} is not writable", "name another with --db"
-        )
-    return Finding("database", Status.OK, f"none yet; the first sweep makes {path}")
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return Finding("database", Status.OK, f"none yet; the first sweep makes {path}")
+    reason = "writable" if folder.is_dir() else "a directory"
+    detail = f"{path} cannot be made: {folder} is not {reason}"
+    return Finding("database", Status.FAILED, detail, "name another with --db")
 
 
 def _version(package: str) -> str | None:

@@ -4,6 +4,7 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ _LEGACY_STREAM = 0  # flags of cuGetProcAddress: not the variants with a default
 # Those of which cuda.h says that the process or the context is of no use afterwards: uncorrectable memory and link
 # errors, contained errors, everything a kernel can die of, a destroyed context, an ended MPS client, a lost device.
 _STICKY = frozenset({4, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911})
+
+
+def _load() -> ctypes.CDLL:
+    return ctypes.CDLL(_LIBRARY)
 
 
 class DriverFunction(IntEnum):
@@ -110,13 +115,20 @@ class DriverTable:
         return cls(np.array([addresses[symbol] for symbol in _SYMBOLS], np.uint64), name_of)
 
     @classmethod
-    def resolve(cls) -> "DriverTable":
+    def resolve(cls, load: Callable[[], Any] = _load) -> "DriverTable":
         """The functions of the installed driver; it is loaded, not initialised.
+
+        Args:
+            load: loads the driver's library, or raises OSError.
 
         Raises:
             DriverMissingError: there is no driver, or it lacks a function.
         """
-        library = _load()
+        try:
+            library = load()
+        except OSError as error:
+            hint = "install the NVIDIA driver, or give the container access to it"
+            raise DriverMissingError(f"there is no NVIDIA driver: {error}", hint) from error
         return cls.of({symbol: _find(library, symbol) for symbol in _SYMBOLS}, _Names(library))
 
     def address(self, function: DriverFunction) -> np.uint64:
@@ -132,7 +144,7 @@ class DriverTable:
 class _Names:
     """Names of CUresults, from the driver."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
+    def __init__(self, library: Any) -> None:
         self._lookup = library.cuGetErrorName
         self._lookup.argtypes = (ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))
         self._lookup.restype = ctypes.c_int
@@ -144,15 +156,7 @@ class _Names:
         return name.value.decode()
 
 
-def _load() -> ctypes.CDLL:
-    try:
-        return ctypes.CDLL(_LIBRARY)
-    except OSError as error:
-        hint = "install the NVIDIA driver, or give the container access to it"
-        raise DriverMissingError(f"there is no NVIDIA driver: {error}", hint) from error
-
-
-def _find(library: ctypes.CDLL, symbol: str) -> int:
+def _find(library: Any, symbol: str) -> int:
     """The address of a function, in the version that belongs to `_CUDA_VERSION`."""
     hint = "CUDA 12.0 needs driver 525 or newer"
     try:

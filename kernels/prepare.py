@@ -142,13 +142,14 @@ def _join(columns: _Columns, order: Indices, joined: NDArray[np.bool_], merged: 
     host, device, host_alias, nbytes = columns
     in_place = order.shape[0] == 0
     last = -1
+    size = np.uint64(0)
     for k in range(host.shape[0]):
         i = k if in_place else np.int64(order[k])
-        if joined[k]:
-            merged[3, last] += nbytes[i]
-        else:
+        if not joined[k]:
             last += 1
             merged[0, last] = host[i]
             merged[1, last] = device[i]
             merged[2, last] = host_alias[i]
-            merged[3, last] = nbytes[i]
+            size = np.uint64(0)
+        size += nbytes[i]
+        merged[3, last] = size

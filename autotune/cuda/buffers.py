@@ -198,7 +198,7 @@ class Buffers:
             self.close()
             wanted = dict(needs)
             if lack := _lack(wanted, self._limits):
-                raise MemoryLimitError(f"too little memory for this block: {lack}", "allow more, or measure less")
+                raise MemoryLimitError(f"too little memory: {lack}", "allow more, or measure smaller shapes")
         try:
             self._grow(wanted)
         except (OutOfDeviceMemoryError, OutOfPinnedMemoryError) as error:
@@ -237,7 +237,7 @@ def _lack(wanted: Mapping[Direction, Need], limits: MemoryLimits) -> str:
     device = sum(need.total_bytes for need in wanted.values())
     host = device + max(need.slab_bytes for need in wanted.values())
     if device > limits.device_bytes:
-        return f"it needs {device} bytes of device memory and may use {limits.device_bytes}"
+        return f"{device} bytes of device memory are needed and {limits.device_bytes} may be used"
     if host > limits.host_bytes:
-        return f"it needs {host} bytes of pinned host memory and may use {limits.host_bytes}"
+        return f"{host} bytes of pinned host memory are needed and {limits.host_bytes} may be used"
     return ""

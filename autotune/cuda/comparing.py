@@ -64,7 +64,7 @@ class Comparer:
         columns = (layout.host_offsets, layout.device_offsets, layout.nbytes)
         found = self._each(
             len(layout.nbytes),
-            lambda begin, end: begin + _first_difference(host, device, *(column[begin:end] for column in columns)),
+            lambda begin, end: begin + int(_first_difference(host, device, *(c[begin:end] for c in columns))),
         )
         ends = self._bounds(len(layout.nbytes))[1:]
         for index, end in zip(found, ends, strict=True):

@@ -51,7 +51,7 @@ class Verifier:
         self._comparer = comparer
         self._poison = poison
 
-    def verify(self, legs: Sequence[Leg], mirror: NDArray[np.uint8], seed: int, run: Callable[[], None]) -> str:
+    def verify(self, legs: Sequence[Leg], mirror: NDArray[np.uint8], seed: int, run: Callable[[], object]) -> str:
         """Runs a transfer between fresh data and poison.
 
         Args:

@@ -23,8 +23,8 @@ CEILING = "ceiling"
 STATIC_KERNEL = "pegaflow-kernel"
 BLOCK_THREADS = 256
 
-# No backend cuts a range into smaller tiles: with this, work is over- and never underestimated, and two plans taken
-# for the same launch are the same.
+# The warp kernel cuts ranges into tiles of at least this size, and into larger ones only if there are more tiles than
+# warps: so two plans that are taken for the same launch are the same. The block kernel takes ranges whole.
 SMALLEST_TILE_BYTES = 4096
 
 # Above so many ranges a DMA leg costs milliseconds, and no pair with one can win.
@@ -64,9 +64,10 @@ def launched_ctas(leg: CopyPlan, shape: TransferShape) -> int:
     """CTAs that the kernel of one leg launches at this shape; 0 if copy engines do it alone."""
     if leg.options is None or leg.threads is None:
         return 0
+    if leg.variant is Variant.BLOCK:
+        return min(leg.options.max_grid_blocks, shape.merged_ranges)
     tiles = shape.merged_ranges * -(-shape.average_range_bytes // SMALLEST_TILE_BYTES)
-    teams = 1 if leg.variant is Variant.BLOCK else leg.threads // WARP_THREADS
-    return min(leg.options.max_grid_blocks, -(-tiles // teams))
+    return min(leg.options.max_grid_blocks, -(-tiles // (leg.threads // WARP_THREADS)))
 
 
 def launched(plan: AnyPlan, shape: TransferShape) -> AnyPlan:

@@ -28,6 +28,7 @@ METHOD_VERSION = 1
 """Version of how blocks are measured and tables compiled; a sweep is never finished by another method."""
 
 MAX_FAILURES_IN_A_ROW = 3
+MAX_REASONS = 3  # a sweep says of so many blocks why it skipped them, and counts the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,46 +107,57 @@ class _Run:
         self._earlier_s = max(sweep.seconds, sum(b.seconds for b in store.blocks(sweep.sweep_id)))
         self._expected_s = 0.0
         self._spent_s = 0.0
-        self._missing: list[str] = []
+        self._done = self._late = 0
+        self._skipped: list[str] = []
 
     def events(self) -> Iterator[SweepEvent]:
         """Runs the sweep."""
         todo = self._plan.without(self._finished)
-        total, done = len(self._plan.blocks), len(self._plan.blocks) - len(todo.blocks)
+        total = len(self._plan.blocks)
+        self._done = total - len(todo.blocks)
         try:
-            yield SweepStarted(self._sweep.sweep_id, total, done, todo.estimate_s, self._plan.budget_s)
+            yield SweepStarted(self._sweep.sweep_id, total, self._done, todo.estimate_s, self._plan.budget_s)
             yield from self._measure(todo)
-            yield self._finish()
+            finished = self._finish()
         except Exception as error:
             self._leave(SweepState.FAILED, f"{type(error).__name__}: {error}")
             raise
         except BaseException as signal:
             self._leave(SweepState.INTERRUPTED, f"interrupted ({type(signal).__name__})")
             raise
+        yield finished
 
     def _measure(self, todo: SweepPlan) -> Iterator[SweepEvent]:
-        total = len(self._plan.blocks)
-        done = total - len(todo.blocks)
         late = failures = 0
         for planned in todo.blocks:
-            if done and not self._has_time(planned):
+            if self._done and not self._has_time(planned):
                 late += 1
                 continue
             try:
                 record = self._run_block(planned)
             except DeviceError as error:
-                self._missing.append(f"{planned.block.key}: {error.message}")
+                self._skipped.append(f"{planned.block.key}: {error.message}")
                 yield BlockSkipped(planned.block.key, error.message)
                 failures += not isinstance(error, MemoryLimitError)
                 if isinstance(error, EngineLostError) or failures == MAX_FAILURES_IN_A_ROW:
-                    self._missing.append(f"stopped early: {total - done} of {total} blocks are missing")
-                    return
+                    break
                 continue
             failures = 0
-            done += 1
-            yield from self._report(record, done, total)
-        if late:
-            self._missing.append(f"out of time: {late} of {total} blocks are missing")
+            self._done += 1
+            yield from self._report(record)
+        self._late = late
+
+    def _missing(self) -> Iterator[str]:
+        """Why blocks of the sweep were not measured."""
+        total = len(self._plan.blocks)
+        yield from self._skipped[:MAX_REASONS]
+        if len(self._skipped) > MAX_REASONS:
+            yield f"{len(self._skipped)} of {total} blocks could not be measured"
+        if self._late:
+            yield f"out of time: {self._late} of {total} blocks are missing"
+        unseen = total - self._done - len(self._skipped) - self._late
+        if unseen:
+            yield f"stopped early: {unseen} of {total} blocks were not begun"
 
     def _run_block(self, planned: PlannedBlock) -> BlockRecord:
         block, begin_s = planned.block, self._clock.seconds()
@@ -163,25 +175,26 @@ class _Run:
         pace = self._spent_s / self._expected_s if self._expected_s else 1.0
         return self._elapsed_s() + pace * planned.estimate_s <= self._plan.budget_s
 
-    def _report(self, record: BlockRecord, number: int, total: int) -> Iterator[SweepEvent]:
+    def _report(self, record: BlockRecord) -> Iterator[SweepEvent]:
         for cell in record.cells:
             if cell.status != Status.OK:
                 yield CellFailed(record.key, cell.name, cell.status, cell.detail)
         best, ratio = best_cell(record)
-        yield BlockFinished(number, total, record.key, best, ratio, self._elapsed_s())
+        yield BlockFinished(self._done, len(self._plan.blocks), record.key, best, ratio, self._elapsed_s())
 
     def _finish(self) -> SweepFinished:
         sweep_id = self._sweep.sweep_id
         blocks = tuple(self._store.blocks(sweep_id))
         learnt = compile_policy(blocks)
-        verdict = judge(learnt.policy, blocks, self._missing)
+        missing = tuple(self._missing())
+        verdict = judge(learnt.policy, blocks, missing)
         profile_id = None
         if learnt.policy.tables:
             links = [block.link for block in blocks if block.link]
             profile = profile_record(self._sweep, learnt, verdict, links, self._clock.now())
             self._store.add_profile(profile)
             profile_id = profile.profile_id
-        state = SweepState.INTERRUPTED if self._missing else SweepState.FINISHED
+        state = SweepState.INTERRUPTED if missing else SweepState.FINISHED
         seconds = self._seconds()
         self._store.update_sweep(sweep_id, state=state, reasons=verdict.reasons, seconds=seconds)
         cells = sum(len(block.cells) for block in blocks)

@@ -18,7 +18,7 @@ FULL_COUNTS = ((16_384, 4096), (256, 262_144))
 # Below this a sweep would see launch latency and nothing else.
 LEAST_COUNTS = (256, 4096)
 
-# What an engine allocates: per direction, on the host and on the device, whole large pages for the ranges, each of which
+# What an engine allocates: per direction, on host and device alike, whole large pages for the ranges, each of which
 # begins at a multiple of 16, and descriptors for the finest tiles; never less than plans are verified with at odd
 # addresses. On the host one more of the largest, to compare with.
 GRAIN_BYTES = 2 << 20

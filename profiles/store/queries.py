@@ -43,13 +43,13 @@ def unique(session: Session, column: InstrumentedAttribute[str], prefix: str) ->
     return found[0]
 
 
-def required_sweep(session: Session, sweep_id: str) -> models.Sweep:
-    """The row of a sweep by its whole id.
+def required_sweep(session: Session, sweep_id: str, *, lock: bool = False) -> models.Sweep:
+    """The row of a sweep by its whole id; with `lock`, others that ask so wait until the transaction ends.
 
     Raises:
         NotFoundError: there is none.
     """
-    row = session.get(models.Sweep, sweep_id)
+    row = session.get(models.Sweep, sweep_id, with_for_update=lock)
     if row is None:
         raise NotFoundError(f"there is no sweep {sweep_id!r}", "see `pega-tune sweeps list`")
     return row

@@ -98,7 +98,7 @@ class Store:
         """
 
         def work(session: Session) -> None:
-            row = queries.required_sweep(session, sweep_id)
+            row = queries.required_sweep(session, sweep_id, lock=True)
             row.state, row.reasons, row.seconds = state, encode_json(reasons, "sweep.reasons"), seconds
             if pid is not None and host is not None:
                 row.pid, row.host = pid, host
@@ -120,7 +120,7 @@ class Store:
         """
 
         def work(session: Session) -> SweepRecord:
-            row = queries.required_sweep(session, sweep_id)
+            row = queries.required_sweep(session, sweep_id, lock=True)
             seen = ownership.as_seen(row, self._host)
             if seen.state is SweepState.RUNNING:
                 where = "" if row.host == self._host.name else f" on {row.host}"
@@ -145,7 +145,7 @@ class Store:
         """
 
         def work(session: Session) -> bool:
-            sweep = queries.required_sweep(session, sweep_id)
+            sweep = queries.required_sweep(session, sweep_id, lock=True)
             if record.key in _block_keys(session, sweep_id):
                 return False
             session.add(block_row(sweep_id, record))

@@ -45,8 +45,8 @@ def from_a_newer_version(path: Path, swept: Path) -> None:
 UNUSABLE = {
     "directory": directory,
     "SQLite": text_file,
-    "another program": of_another_program,
-    "newer": from_a_newer_version,
+    "another program|not a pega-tune database": of_another_program,
+    "newer|9999": from_a_newer_version,
 }
 
 

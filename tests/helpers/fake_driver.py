@@ -111,11 +111,11 @@ _SYNCHRONIZE = int(DriverFunction.STREAM_SYNCHRONIZE)
 
 
 @cfunc(i32(u64, u32, u32, u32, u32, u32, u32, u32, u64, u64, u64))
-def _launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, parameters, extra):
+def _launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra):  # noqa: PLR0917 - as in cuda.h
     where = carray(_pointer(parameters), 2, np.uint64)
     descriptors = carray(_pointer(where[0]), 1, np.uint64)[0]
     count = carray(_pointer(where[1]), 1, np.uint64)[0]
-    grid, block = (u64(grid_x), u64(grid_y), u64(grid_z)), (u64(block_x), u64(block_y), u64(block_z))
+    grid, block = (u64(gx), u64(gy), u64(gz)), (u64(bx), u64(by), u64(bz))
     logged = (function, *grid, *block, u64(shared), stream, parameters, extra, descriptors, count)
     status = _log(_LAUNCH, logged)
     if status == 0 and carray(_pointer(_ADDRESS), _SIZE, np.uint64)[_MOVES]:

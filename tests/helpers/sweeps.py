@@ -1,13 +1,16 @@
 """Engines, clocks and records for tests of sweeps."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from pega_tune.autotune.engine import Backend, Capabilities, Conditions, Engine, Measurement, TransferBlock
 from pega_tune.autotune.sim.engine import SimEngine, SimOptions
 from pega_tune.autotune.sim.faults import SimFaults
 from pega_tune.autotune.sim.parameters import load_parameters
-from pega_tune.autotune.sweep.planner import block_key
+from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
+from pega_tune.autotune.sweep.planner import block_key, plan_sweep
+from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import TransferShape
@@ -16,6 +19,9 @@ from pega_tune.profiles.store.records import BlockFlag, BlockRecord, CellRecord,
 
 PRIORITIES = (0, -1, -2, -3, -4, -5)
 MIB = 1 << 20
+
+SMALL = SweepRequest(max_device_bytes=34 * MIB)
+"""Little memory leaves small shapes, in each direction."""
 
 Hook = Callable[[int, TransferBlock], None]
 
@@ -37,26 +43,27 @@ def sim_engine(*faults: str) -> SimEngine:
 
 
 class HookedEngine:
-    """An engine that calls a hook before each block, with the number of blocks begun before, and can be another device.
+    """A simulated H200 with copy engines alone, which leaves little to measure.
 
     Attributes:
         keys: of the blocks begun.
         closed: whether it was closed.
     """
 
-    def __init__(self, engine: Engine, hook: Hook | None = None, facts: DeviceFacts | None = None) -> None:
-        self._engine = engine
+    def __init__(self, hook: Hook | None = None, *, engine: Engine | None = None, name: str = "sim:h200") -> None:
+        """Takes a hook called before each block with the number of blocks begun before it, and another name."""
+        self._engine = engine or sim_engine()
         self._hook = hook
-        self._facts = facts or engine.facts
+        self._name = name
         self.keys: list[str] = []
         self.closed = False
 
     @property
     def facts(self) -> DeviceFacts:
-        return self._facts
+        return replace(self._engine.facts, uuid=self._name)
 
     def capabilities(self) -> Capabilities:
-        return self._engine.capabilities()
+        return replace(self._engine.capabilities(), backends=(Backend.DIRECT,))
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
         self.keys.append(block.key)
@@ -83,6 +90,18 @@ class ManualClock:
 
     def seconds(self) -> float:
         return self.elapsed_s
+
+
+def planned_keys(request: SweepRequest, engine: Engine) -> list[str]:
+    """Keys of the blocks of a whole sweep, in order."""
+    return [planned.block.key for planned in plan_sweep(request, engine.capabilities()).blocks]
+
+
+def finished(events: Sequence[SweepEvent]) -> SweepFinished:
+    """The last event."""
+    last = events[-1]
+    assert isinstance(last, SweepFinished)
+    return last
 
 
 def cell(plan: AnyPlan, samples: Sequence[float], *, status: str = "ok", kind: str = "plan") -> CellRecord:

@@ -91,6 +91,3 @@ def test_every_byte_between_the_ranges_is_watched(comparer: Comparer) -> None:
         assert comparer.trespass(device, gaps) == f"a byte outside the ranges was written, at offset {offset}"
         device[offset] = kept
     assert comparer.trespass(device, gaps) == ""
-
-
-

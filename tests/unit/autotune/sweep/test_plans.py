@@ -100,6 +100,9 @@ def test_launches_are_cut_to_the_work() -> None:
     assert launched_ctas(kernel(Variant.BLOCK, 512, 256), shape) == 16
     assert launched_ctas(kernel(Variant.WARP, 512, 256), shape) == 2
     assert launched_ctas(direct(), shape) == 0
+    huge = TransferShape(2, 64 * MIB, Direction.H2D)
+    assert launched_ctas(kernel(Variant.BLOCK, 512, 256), huge) == 2
+    assert launched_ctas(kernel(Variant.WARP, 512, 256), huge) == 512
     assert resident_threads(PlanPair(kernel(Variant.WARP, 1, 1024), direct()), shape) == 1024
 
 

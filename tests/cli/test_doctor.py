@@ -1,0 +1,42 @@
+"""What the doctor finds on a machine without a GPU."""
+
+from tests.helpers.cli import Program
+
+PARTS = ["python", "packages", "driver", "telemetry", "toolchain", "variables", "compiler", "database"]
+
+
+def test_without_a_gpu_the_doctor_says_what_is_missing(program: Program) -> None:
+    result = program("doctor", "--json")
+    checks = {check["part"]: check for check in result.json["checks"]}
+    assert result.code == 3
+    assert result.json["usable"] is False
+    assert list(checks) == PARTS
+    assert all(check["status"] in ("ok", "warning", "failed") for check in checks.values())
+    assert checks["driver"]["status"] == "failed"
+    assert "sim:h200" in checks["driver"]["hint"]
+    assert checks["compiler"]["status"] == "ok", checks["compiler"]
+    assert checks["database"]["status"] == "ok"
+    assert not program.database.exists()
+
+
+def test_what_is_not_well_has_a_hint(program: Program) -> None:
+    result = program("doctor", NUMBA_ENABLE_CUDASIM="1", CUDA_LAUNCH_BLOCKING="1")
+    lines = result.stdout.splitlines()
+    unwell = [number for number, line in enumerate(lines) if line.startswith(("warning", "failed"))]
+    assert "NUMBA_ENABLE_CUDASIM" in result.stdout
+    assert all("->" in lines[number + 1] for number in unwell)
+
+
+def test_variables_that_distort_timings_are_named(program: Program) -> None:
+    result = program("doctor", "--json", CUDA_LAUNCH_BLOCKING="1")
+    (variables,) = [check for check in result.json["checks"] if check["part"] == "variables"]
+    assert variables["status"] == "warning"
+    assert "CUDA_LAUNCH_BLOCKING" in variables["detail"]
+
+
+def test_a_place_for_a_database_that_cannot_be_made_is_told(program: Program) -> None:
+    (program.folder / "file").touch()
+    result = program("doctor", "--json", "--db", program.folder / "file" / "x.db")
+    (database,) = [check for check in result.json["checks"] if check["part"] == "database"]
+    assert database["status"] == "failed"
+    assert "is not a directory" in database["detail"]

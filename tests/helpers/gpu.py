@@ -1,0 +1,120 @@
+"""What GPU tests build their device side from: fixtures, and a rig that runs one plan and shows every byte."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pega_tune.autotune.cuda.buffers import Buffers, Need
+from pega_tune.autotune.cuda.factory import CudaEngineFactory
+from pega_tune.autotune.cuda.lanes import Lane, Machinery
+from pega_tune.autotune.cuda.layout import Layout
+from pega_tune.autotune.cuda.limits import MemoryLimits
+from pega_tune.autotune.cuda.timing import time_transfer
+from pega_tune.kernels.compiling import compile_ptx, kernel_name, link_cubin
+from pega_tune.kernels.context import PrimaryContext
+from pega_tune.kernels.driver import DriverTable
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.kernels.module import KernelFunction, Module
+from pega_tune.kernels.plan import CopyPlan, Variant
+from pega_tune.kernels.probe import NoDeviceError, list_devices
+from pega_tune.kernels.shape import Direction
+
+Bytes = NDArray[np.uint8]
+EMPTY = 0xEE
+
+
+@pytest.fixture(scope="session")
+def gpu() -> DeviceFacts:
+    """The first GPU; without one the test is skipped, for that reason alone."""
+    try:
+        return list_devices()[0]
+    except NoDeviceError as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture
+def context(gpu: DeviceFacts) -> Iterator[PrimaryContext]:
+    """A context of the first GPU."""
+    with PrimaryContext(0) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def cuda_engine_factory(gpu: DeviceFacts) -> CudaEngineFactory:
+    """Makes engines of the first GPU that hold little memory."""
+    return CudaEngineFactory(gpu.uuid, 512 << 20, 512 << 20)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outcome:
+    """Both slabs before and after a transfer."""
+
+    host_before: Bytes
+    device_before: Bytes
+    host_after: Bytes
+    device_after: Bytes
+
+
+class Rig:
+    """Copy kernels and lanes of their own in the current context."""
+
+    def __init__(self, facts: DeviceFacts) -> None:
+        self._stack = ExitStack()
+        capability = facts.identity.compute_capability
+        self.functions: dict[Variant, KernelFunction] = {}
+        for variant in Variant:
+            module = self._stack.enter_context(Module(link_cubin(compile_ptx(variant, capability), capability)))
+            self.functions[variant] = module.function(kernel_name(variant))
+        self.machinery = Machinery(DriverTable.resolve(), self.functions)
+        self._lanes = {way: self._stack.enter_context(Lane(way, self.machinery)) for way in Direction.BOTH.legs}
+        self._buffers = self._stack.enter_context(Buffers(MemoryLimits(1 << 30, 1 << 30)))
+
+    def __enter__(self) -> "Rig":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._stack.close()
+
+    def run(self, direction: Direction, plan: CopyPlan, layout: Layout, seed: int = 0) -> Outcome:
+        """Runs a plan between random sources and empty destinations."""
+        self._buffers.reserve({direction: Need.of(len(layout.nbytes), layout.extent_bytes)})
+        lane = self._lanes[direction]
+        lane.attach(self._buffers[direction])
+        host, device = self._contents(direction, layout, seed)
+        slab, mirror = lane.host[: layout.extent_bytes], self._buffers.mirror[: layout.extent_bytes]
+        mirror[:] = device
+        lane.upload(mirror)
+        slab[:] = host
+        time_transfer([lane.run(lane.slabs.batch(layout), plan)])
+        lane.download(mirror)
+        return Outcome(host, device, slab.copy(), mirror.copy())
+
+    def _contents(self, direction: Direction, layout: Layout, seed: int) -> tuple[Bytes, Bytes]:
+        data = np.random.default_rng(seed).integers(0, 256, layout.extent_bytes, np.uint8)
+        empty = np.full(layout.extent_bytes, EMPTY, np.uint8)
+        return (data, empty) if direction is Direction.H2D else (empty, data)
+
+
+@pytest.fixture
+def rig(gpu: DeviceFacts, context: PrimaryContext) -> Iterator[Rig]:
+    """A rig on the first GPU."""
+    with Rig(gpu) as made:
+        yield made
+
+
+def assert_exact(outcome: Outcome, direction: Direction, layout: Layout) -> None:
+    """The ranges have arrived, nothing else has changed on either side."""
+    host, device = outcome.host_before.copy(), outcome.device_before.copy()
+    columns = (layout.host_offsets.tolist(), layout.device_offsets.tolist(), layout.nbytes.tolist())
+    for here, there, size in zip(*columns, strict=True):
+        if direction is Direction.H2D:
+            device[there : there + size] = host[here : here + size]
+        else:
+            host[here : here + size] = device[there : there + size]
+    for name, expected, found in (("host", host, outcome.host_after), ("device", device, outcome.device_after)):
+        wrong = np.flatnonzero(expected != found)
+        assert not len(wrong), f"{len(wrong)} {name} bytes differ, first at offset {wrong[0]}"

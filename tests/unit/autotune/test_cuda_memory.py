@@ -1,0 +1,239 @@
+import pickle
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pega_tune.autotune.cuda.abilities import Abilities
+from pega_tune.autotune.cuda.buffers import Allocators, Buffers, Need
+from pega_tune.autotune.cuda.factory import CudaEngineFactory
+from pega_tune.autotune.cuda.layout import equal_ranges, extent_bytes
+from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
+from pega_tune.autotune.engine import MemoryLimitError
+from pega_tune.kernels.host import Host
+from pega_tune.kernels.memory import OutOfPinnedMemoryError
+from pega_tune.kernels.plan import (
+    Backend,
+    Completion,
+    CopyPlan,
+    KernelOptions,
+    PlanPair,
+    Variant,
+    direct,
+    kernel,
+)
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.stream import PriorityRange
+
+MIB = 1 << 20
+GIB = 1 << 30
+H2D, D2H = Direction.BOTH.legs
+
+
+class FakeMemory:
+    def __init__(self, heap: "Heap", nbytes: int) -> None:
+        self._heap, self._bytes = heap, np.zeros(nbytes, np.uint8)
+        self.nbytes = nbytes
+        self.address = self.alias = self._bytes.ctypes.data
+
+    def view(self) -> NDArray[np.uint8]:
+        return self._bytes
+
+    def close(self) -> None:
+        self._heap.open.remove(self)
+
+
+class Heap:
+    """Counts what is allocated; host memory beyond `most` cannot be pinned."""
+
+    def __init__(self, most: int = 1 << 40) -> None:
+        self.open: list[FakeMemory] = []
+        self.peak = 0
+        self.allocations = 0
+        self._most = most
+
+    def allocators(self) -> Allocators:
+        return Allocators(device=self.device, pinned=self.pinned)
+
+    def device(self, nbytes: int) -> FakeMemory:
+        memory = FakeMemory(self, nbytes)
+        self.open.append(memory)
+        self.allocations += 1
+        self.peak = max(self.peak, sum(m.nbytes for m in self.open))
+        return memory
+
+    def pinned(self, nbytes: int) -> FakeMemory:
+        if nbytes > self._most:
+            raise OutOfPinnedMemoryError("out of pinned host memory")
+        return self.device(nbytes)
+
+
+def _buffers(heap: Heap, device_bytes: int = GIB, host_bytes: int = GIB) -> Buffers:
+    return Buffers(MemoryLimits(device_bytes, host_bytes), heap.allocators())
+
+
+def test_slabs_hold_the_batch_and_the_mirror_the_largest_slab() -> None:
+    shape = TransferShape(100, 100 * 4096)
+    need = Need.of(shape.merged_ranges, extent_bytes(shape))
+    with _buffers(Heap()) as buffers:
+        buffers.reserve({H2D: need, D2H: Need.of(1, 5 * MIB)})
+        slabs = buffers[H2D]
+        batch = slabs.batch(equal_ranges(shape, 1))
+        assert len(batch) == 100
+        assert len(slabs.host) >= need.extent_bytes
+        assert slabs.descriptors.capacity >= 200  # each range in two tiles
+        assert len(buffers.mirror) >= 5 * MIB
+
+
+def test_memory_is_kept_while_it_suffices() -> None:
+    heap = Heap()
+    with _buffers(heap) as buffers:
+        buffers.reserve({H2D: Need.of(10, 4 * MIB)})
+        slabs, allocations = buffers[H2D], heap.allocations
+        for size in (1, MIB, 4 * MIB):
+            buffers.reserve({H2D: Need.of(5, size)})
+        assert buffers[H2D] is slabs
+        assert heap.allocations == allocations
+
+
+def test_never_two_generations_at_once() -> None:
+    heap = Heap()
+    with _buffers(heap) as buffers:
+        for size in range(1, 13):
+            buffers.reserve({H2D: Need.of(10, size * 2 * MIB), D2H: Need.of(10, size * 2 * MIB)})
+        assert heap.peak <= 5 * 24 * MIB + MIB  # two slabs on each side and the mirror
+    assert heap.open == []
+
+
+def test_what_another_direction_holds_is_given_up_for_one_that_needs_it() -> None:
+    heap = Heap()
+    with _buffers(heap, host_bytes=50 * MIB) as buffers:
+        buffers.reserve({H2D: Need.of(1, 10 * MIB), D2H: Need.of(1, 10 * MIB)})
+        buffers.reserve({D2H: Need.of(1, 22 * MIB)})
+        assert buffers[D2H].need.extent_bytes == 22 * MIB
+        with pytest.raises(KeyError):
+            buffers[H2D]
+
+
+@pytest.mark.parametrize(
+    ("device_bytes", "host_bytes", "kind"), [(9 * MIB, GIB, "device memory"), (GIB, 19 * MIB, "pinned host memory")]
+)
+def test_limits_are_kept_and_named(device_bytes: int, host_bytes: int, kind: str) -> None:
+    heap = Heap()
+    with _buffers(heap, device_bytes, host_bytes) as buffers:
+        with pytest.raises(MemoryLimitError, match=f"bytes of {kind} are needed"):
+            buffers.reserve({H2D: Need.of(1, 10 * MIB)})
+        assert heap.open == []
+        buffers.reserve({H2D: Need.of(1, 2 * MIB)})
+
+
+def test_memory_that_the_driver_does_not_give_leaves_nothing_behind() -> None:
+    heap = Heap(most=8 * MIB)
+    with _buffers(heap) as buffers:
+        with pytest.raises(MemoryLimitError, match="pinned host memory"):
+            buffers.reserve({H2D: Need.of(1, 10 * MIB)})
+        assert heap.open == []
+        buffers.reserve({H2D: Need.of(1, 8 * MIB)})
+
+
+def _host(root: Path, available: int, headroom: int | None = None) -> Host:
+    (root / "proc").mkdir()
+    (root / "proc/meminfo").write_text(f"MemAvailable: {available // 1024} kB\n")
+    if headroom is not None:
+        (root / "proc/self").mkdir()
+        (root / "proc/self/cgroup").write_text("0::/\n")
+        (root / "sys/fs/cgroup").mkdir(parents=True)
+        (root / "sys/fs/cgroup/memory.max").write_text(f"{headroom}\n")
+        (root / "sys/fs/cgroup/memory.current").write_text("0\n")
+    return Host(root)
+
+
+def _never(nbytes: int) -> bool:
+    raise AssertionError(f"{nbytes} bytes were pinned for nothing")
+
+
+def test_a_quarter_of_free_memory_stays_free(tmp_path: Path) -> None:
+    assert host_limit(_host(tmp_path, 100 * GIB), None, _never) == 75 * GIB
+
+
+def test_the_control_group_bounds_the_host(tmp_path: Path) -> None:
+    limit = host_limit(_host(tmp_path, 100 * GIB, 2 * GIB), None, _never)
+    assert 0 < limit <= 2 * GIB - 256 * MIB
+
+
+def test_a_tiny_host_gives_nothing(tmp_path: Path) -> None:
+    assert host_limit(_host(tmp_path, 100 * MIB), None, _never) == 0
+
+
+def test_a_small_limit_on_locked_memory_binds_if_the_driver_heeds_it(tmp_path: Path) -> None:
+    host = _host(tmp_path, 100 * GIB)
+    tried: list[int] = []
+
+    def refuses(nbytes: int) -> bool:
+        tried.append(nbytes)
+        return False
+
+    assert host_limit(host, 64 << 10, refuses) == 64 << 10
+    assert 64 << 10 < tried[0] < GIB
+    assert host_limit(host, 64 << 10, lambda _nbytes: True) == 75 * GIB
+
+
+def test_a_large_limit_on_locked_memory_is_respected_untried(tmp_path: Path) -> None:
+    host = _host(tmp_path, 100 * GIB)
+    assert host_limit(host, 8 * GIB, _never) == 8 * GIB
+    assert host_limit(host, 80 * GIB, _never) == 75 * GIB
+
+
+def test_the_limit_on_locked_memory_of_this_process() -> None:
+    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    assert locked_memory_limit() == (None if soft == resource.RLIM_INFINITY else soft)
+
+
+def test_device_memory_keeps_a_margin() -> None:
+    assert device_limit(100 * GIB) == 90 * GIB
+    assert device_limit(GIB) == GIB // 2
+    assert device_limit(100 * MIB) == 0
+
+
+def test_the_user_can_only_lower_limits() -> None:
+    limits = MemoryLimits(10, 20)
+    assert limits.capped(None, None) == limits
+    assert limits.capped(5, 50) == MemoryLimits(5, 20)
+
+
+ABILITIES = Abilities(PriorityRange(0, -5), 768)
+RUNNABLE = [direct(), kernel(Variant.WARP, 2, 768), kernel(Variant.BLOCK, 65_535, 256, -5)]
+REFUSED = [
+    CopyPlan(Backend.BATCH),
+    CopyPlan(Backend.DIRECT, chunk_bytes=4096),
+    CopyPlan(Backend.DIRECT, completion=Completion.YIELD),
+    CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(2, 1024)),
+    kernel(Variant.WARP, 2, 1024),
+    kernel(Variant.WARP, 2, 256, -6),
+    kernel(Variant.WARP, 2, 256, 1),
+]
+
+
+@pytest.mark.parametrize("plan", RUNNABLE, ids=lambda plan: plan.key)
+def test_plans_that_run(plan: CopyPlan) -> None:
+    assert ABILITIES.refusal(plan) == ""
+    assert ABILITIES.refusal(PlanPair(plan, direct())) == ""
+
+
+@pytest.mark.parametrize("plan", REFUSED, ids=lambda plan: plan.key)
+def test_plans_that_do_not_run_say_why(plan: CopyPlan) -> None:
+    reason = ABILITIES.refusal(plan)
+    assert reason
+    assert ABILITIES.refusal(PlanPair(plan, direct())) == reason
+    assert ABILITIES.refusal(PlanPair(direct(), plan)) == reason
+
+
+def test_fused_pairs_do_not_run() -> None:
+    assert "share a launch" in ABILITIES.refusal(PlanPair(direct(), direct(), fused=True))
+
+
+def test_the_factory_travels_to_another_process() -> None:
+    factory = CudaEngineFactory("GPU-1", 5, 6)
+    assert pickle.loads(pickle.dumps(factory)) == factory

@@ -161,6 +161,9 @@ def _database(url: str) -> Finding:
             raise wrong_revision(str(path or "the database"), revision)
     except PegaTuneError as error:
         return Finding("database", Status.FAILED, error.message, error.hint)
+    except PermissionError as error:
+        detail = f"{error.filename} cannot be reached: {error.strerror}"
+        return Finding("database", Status.FAILED, detail, "name another with --db")
     return Finding("database", Status.OK, f"{path or 'the server'}, schema {revision or 'none yet'}")
 
 

@@ -86,11 +86,15 @@ class PrimaryContext:
         self.close()
 
     def close(self) -> None:
-        """Lets the context go; what was allocated in it must have been freed."""
+        """Lets the context go; what was allocated in it must have been freed.
+
+        It stays current as long as somebody else holds it.
+        """
         if self._open:
             self._open = False
-            release("cuCtxSetCurrent", driver.CUcontext())
             release("cuDevicePrimaryCtxRelease", self._device)
+            if not self._is_active():
+                release("cuCtxSetCurrent", driver.CUcontext())
 
     def synchronize(self) -> None:
         """Waits for all work of the context.
@@ -103,3 +107,10 @@ class PrimaryContext:
     def memory(self) -> MemoryInfo:
         """Device memory at this moment."""
         return MemoryInfo(*call("cuMemGetInfo"))
+
+    def _is_active(self) -> bool:
+        try:
+            _flags, active = call("cuDevicePrimaryCtxGetState", self._device)
+        except DriverCallError:  # a lost context answers nothing
+            return False
+        return bool(active)

@@ -9,7 +9,7 @@ import typer
 from pega_tune.autotune.cli.options import optional_device
 from pega_tune.autotune.cli.output import fields
 from pega_tune.autotune.cli.session import Session, session_of
-from pega_tune.autotune.cli.units import format_duration, parse_duration
+from pega_tune.autotune.cli.units import format_age, format_duration, parse_duration
 from pega_tune.kernels.plan import CopyPlan
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _lines(decision: Decision) -> list[str]:
 def _profile(decision: Decision) -> str:
     if decision.profile is None:
         return "none"
-    age = "" if decision.age_s is None else f", {format_duration(max(decision.age_s, 0))} old"
+    age = "" if decision.age_s is None else f", {format_age(decision.age_s)} old"
     return f"{decision.profile}{age}{', SIMULATED' if decision.simulated else ''}"
 
 

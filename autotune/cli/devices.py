@@ -60,7 +60,7 @@ def describe(facts: DeviceFacts) -> list[tuple[str, str]]:
         ("MIG slice", identity.mig_slice),
         ("widest link", _link(identity.max_link)),
         ("link under load", _link(staleness.trained_link)),
-        ("driver", ", CUDA ".join(filter(None, (staleness.driver, staleness.cuda)))),
+        ("driver", ", ".join(filter(None, (staleness.driver, staleness.cuda and f"CUDA {staleness.cuda}")))),
         ("host", ", ".join(filter(None, (facts.provenance.host, identity.host_cpu, staleness.host_kernel)))),
     ]
 

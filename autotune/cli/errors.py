@@ -54,6 +54,10 @@ def explain(error: BaseException) -> Failure:
         return Failure(ExitCode.USAGE, "usage", _one_line(_complaint(error)), _help_hint(error))
     if isinstance(error, MemoryError):
         return Failure(ExitCode.DEVICE, "memory", "out of memory", "ask for less, e.g. with --max-host-memory")
+    if isinstance(error, OSError) and error.filename:
+        return Failure(
+            ExitCode.DATA, "file", _one_line(f"{error.filename}: {error.strerror}"), "check the path and its rights"
+        )
     message = _one_line(f"internal error: {type(error).__name__}: {error}")
     return Failure(ExitCode.INTERNAL, "internal", message, "please report it, with the output of --debug")
 

@@ -11,7 +11,7 @@ from pega_tune.autotune.cli.devices import describe, document
 from pega_tune.autotune.cli.options import ProfileArgument
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
-from pega_tune.autotune.cli.units import format_duration, format_size, format_time
+from pega_tune.autotune.cli.units import format_age, format_duration, format_size, format_time
 
 if TYPE_CHECKING:
     from pega_tune.profiles.policy.table import CompiledPolicy, Option, Table
@@ -133,7 +133,7 @@ def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
             ("state", str(record.state)),
             ("reasons", "; ".join(record.reasons)),
             *describe(record.device),
-            ("made", f"{format_time(record.created_at)}, {format_duration(max(age_s, 0))} ago"),
+            ("made", f"{format_time(record.created_at)}, {format_age(age_s)} ago"),
             ("sweep", record.sweep_id),
             ("kernels", record.kernel_digest[:16]),
             ("digest", record.digest[:16]),

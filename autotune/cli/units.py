@@ -60,6 +60,14 @@ def format_duration(seconds: float) -> str:
     return f"{_three_digits(seconds / 1e-9)} ns"
 
 
+def format_age(seconds: float) -> str:
+    """In whole units, the largest that fits: `12 s`, `5 min`, `3 h`, `40 days`."""
+    for unit, scale in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * scale:
+            return f"{int(seconds // scale)} {unit}"
+    return f"{max(int(seconds), 0)} s"
+
+
 def format_size(size_bytes: int) -> str:
     """The largest power of 1024 that fits: `64 MiB`, `4 KiB`, `1.5 GiB`, `100 B`."""
     for unit, scale in (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):

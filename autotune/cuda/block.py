@@ -19,7 +19,7 @@ from pega_tune.autotune.engine import (
     TransferBlock,
 )
 from pega_tune.autotune.measuring.schedule import Step
-from pega_tune.errors import UsageError
+from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.driver import DriverCallError
 from pega_tune.kernels.plan import CopyPlan, PlanPair, direct
 from pega_tune.kernels.shape import Direction
@@ -60,7 +60,7 @@ class BlockRunner:
             return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=refusal)
         try:
             return self._verify(step, candidate) if step.phase is Phase.VERIFY else self._time(step, candidate)
-        except UsageError as error:  # a backend knows more limits than we do
+        except UnsupportedPlanError as error:  # a backend knows more limits than we do
             return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=error.message)
         except DriverCallError as error:
             return self._failed(step, error)

@@ -124,7 +124,7 @@ def _first_difference(
             different |= here[j] ^ there[j]
         if different:
             return i
-    return nbytes.shape[0]
+    return len(nbytes)
 
 
 @native

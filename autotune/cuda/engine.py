@@ -1,6 +1,7 @@
 """The engine of a real GPU."""
 
 import contextlib
+import gc
 import os
 from collections.abc import Iterator
 from types import TracebackType
@@ -133,6 +134,9 @@ class CudaEngine:
                     self._odd.verify(direction, plan)  # a plan found wrong here is reported with its block
         except DriverCallError as error:
             raise EngineLostError(f"the first transfers failed: {error.message}", error.hint) from error
+        # What the compilers have left would be walked by every full collection, for longer than a transfer takes.
+        gc.collect()
+        gc.freeze()
 
 
 def _find(uuid: str) -> tuple[int, DeviceFacts, str]:

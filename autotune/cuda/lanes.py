@@ -4,13 +4,14 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.buffers import Slabs
 from pega_tune.autotune.cuda.recording import record_event
+from pega_tune.kernels.backends.base import TransferBackend
 from pega_tune.kernels.backends.direct import DirectBackend
 from pega_tune.kernels.backends.kernel import KernelBackend
 from pega_tune.kernels.driver import DriverTable
@@ -23,12 +24,6 @@ from pega_tune.kernels.stream import Event, Stream, elapsed_s
 from pega_tune.kernels.submit import wait_event
 
 Functions: TypeAlias = Mapping[Variant, KernelFunction]
-
-
-class _Backend(Protocol):
-    def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan) -> Any: ...
-
-    def submit(self, prepared: Any, stream: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Lane:
         self.direction = direction
         self._machinery = machinery
         self._slabs: Slabs | None = None
-        self._backends: dict[Backend, _Backend] = {}
+        self._backends: dict[Backend, TransferBackend[Any]] = {}
         self._streams: dict[int, Stream] = {}
         self._resources = contextlib.ExitStack()
         self._service = self._resources.enter_context(Stream())
@@ -149,7 +144,9 @@ class Work:
 class LaneRun:
     """One transfer in one lane, to run any number of times."""
 
-    def __init__(self, table: DriverTable, backend: _Backend, work: Work, events: tuple[Event, Event]) -> None:
+    def __init__(
+        self, table: DriverTable, backend: TransferBackend[Any], work: Work, events: tuple[Event, Event]
+    ) -> None:
         self._table = table
         self._backend = backend
         self._work = work

@@ -55,17 +55,18 @@ class Program:
         }
 
     def __call__(self, *arguments: object, **variables: str) -> Result:
-        """Runs the program to its end."""
-        process = self.start(*arguments, **variables)
-        return self.finish(process)
+        """Runs the program to its end, with these environment variables on top."""
+        return self.finish(self._start(arguments, variables, subprocess.PIPE))
 
-    def start(
-        self, *arguments: object, stdout: IO[str] | int = subprocess.PIPE, **variables: str
-    ) -> subprocess.Popen[str]:
+    def start(self, *arguments: object, stdout: IO[str] | int = subprocess.PIPE) -> subprocess.Popen[str]:
         """Starts the program in a session of its own, so that signals to it spare the tests."""
-        command = [sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)]
+        return self._start(arguments, {}, stdout)
+
+    def _start(
+        self, arguments: tuple[object, ...], variables: dict[str, str], stdout: IO[str] | int
+    ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)],
             cwd=self.folder,
             env=self.environment | variables,
             stdin=subprocess.DEVNULL,
@@ -82,7 +83,7 @@ class Program:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             stdout, stderr = process.communicate()
-            raise AssertionError(f"{process.args} hangs\n{stdout}\n{stderr}") from None
+            raise AssertionError(f"{process.args!r} hangs\n{stdout}\n{stderr}") from None
         return Result(process.returncode, stdout or "", stderr)
 
 

@@ -2,18 +2,15 @@ import pickle
 import resource
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.abilities import Abilities
-from pega_tune.autotune.cuda.buffers import Allocators, Buffers, Need
+from pega_tune.autotune.cuda.buffers import Buffers, Need
 from pega_tune.autotune.cuda.factory import CudaEngineFactory
 from pega_tune.autotune.cuda.layout import equal_ranges, extent_bytes
 from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
 from pega_tune.autotune.engine import MemoryLimitError
 from pega_tune.kernels.host import Host
-from pega_tune.kernels.memory import OutOfPinnedMemoryError
 from pega_tune.kernels.plan import (
     Backend,
     Completion,
@@ -26,48 +23,11 @@ from pega_tune.kernels.plan import (
 )
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.kernels.stream import PriorityRange
+from tests.helpers.heap import Heap
 
 MIB = 1 << 20
 GIB = 1 << 30
 H2D, D2H = Direction.BOTH.legs
-
-
-class FakeMemory:
-    def __init__(self, heap: "Heap", nbytes: int) -> None:
-        self._heap, self._bytes = heap, np.zeros(nbytes, np.uint8)
-        self.nbytes = nbytes
-        self.address = self.alias = self._bytes.ctypes.data
-
-    def view(self) -> NDArray[np.uint8]:
-        return self._bytes
-
-    def close(self) -> None:
-        self._heap.open.remove(self)
-
-
-class Heap:
-    """Counts what is allocated; host memory beyond `most` cannot be pinned."""
-
-    def __init__(self, most: int = 1 << 40) -> None:
-        self.open: list[FakeMemory] = []
-        self.peak = 0
-        self.allocations = 0
-        self._most = most
-
-    def allocators(self) -> Allocators:
-        return Allocators(device=self.device, pinned=self.pinned)
-
-    def device(self, nbytes: int) -> FakeMemory:
-        memory = FakeMemory(self, nbytes)
-        self.open.append(memory)
-        self.allocations += 1
-        self.peak = max(self.peak, sum(m.nbytes for m in self.open))
-        return memory
-
-    def pinned(self, nbytes: int) -> FakeMemory:
-        if nbytes > self._most:
-            raise OutOfPinnedMemoryError("out of pinned host memory")
-        return self.device(nbytes)
 
 
 def _buffers(heap: Heap, device_bytes: int = GIB, host_bytes: int = GIB) -> Buffers:

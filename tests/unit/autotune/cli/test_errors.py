@@ -21,6 +21,7 @@ class NarrowError(DeviceError):
         (DataError("x"), ExitCode.DATA, "data"),
         (PegaTuneError("x"), ExitCode.INTERNAL, "internal"),
         (typer.BadParameter("x"), ExitCode.USAGE, "usage"),
+        (PermissionError(13, "Permission denied", "x.db"), ExitCode.DATA, "file"),
         (MemoryError(), ExitCode.DEVICE, "memory"),
         (ZeroDivisionError("x"), ExitCode.INTERNAL, "internal"),
         (Interruption(signal.SIGINT), 130, "interrupted"),

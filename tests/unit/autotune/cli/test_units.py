@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.cli.units import (
+    format_age,
     format_duration,
     format_rate,
     format_size,
@@ -68,6 +69,12 @@ def test_a_size_keeps_its_magnitude(size_bytes: int) -> None:
 )
 def test_durations_are_written_in_the_unit_that_suits(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+def test_ages_are_whole_units() -> None:
+    ages = (-1, 0.7, 119, 120, 7199, 7200, 172_799, 172_800, 40 * 86_400)
+    texts = "0 s,0 s,119 s,2 min,119 min,2 h,47 h,2 days,40 days"
+    assert ",".join(map(format_age, ages)) == texts
 
 
 def test_sizes_are_powers_of_1024_and_rates_of_1000() -> None:

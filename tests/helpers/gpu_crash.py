@@ -1,0 +1,48 @@
+"""Poisons a context on purpose, in a process of its own, and prints what the library makes of it as JSON."""
+
+import json
+import sys
+
+import numpy as np
+
+from pega_tune.autotune.cuda.engine import CudaEngine
+from pega_tune.autotune.engine import EngineLostError
+from pega_tune.kernels.driver import DriverCallError, DriverTable
+from pega_tune.kernels.memory import DeviceMemory, PinnedMemory
+from pega_tune.kernels.plan import Variant
+from pega_tune.kernels.probe import list_devices
+from pega_tune.kernels.stream import Stream
+from pega_tune.kernels.submit import KernelLaunch, KernelSubmitter
+from tests.helpers.engines import transfer_block
+from tests.helpers.gpu import Rig
+
+NOWHERE = 1 << 40  # no allocation lies there
+
+
+def main() -> None:
+    """Runs a kernel on a bad address beside an open engine."""
+    facts = list_devices()[0]
+    engine = CudaEngine(facts.uuid, 256 << 20, 256 << 20)
+    found: dict[str, object] = {}
+    with Rig(facts) as rig:
+        staging, descriptors, stream = PinnedMemory(4096), DeviceMemory(4096), Stream()
+        staging.view().view(np.uint64)[:3] = (NOWHERE, NOWHERE + 4096, 4096)
+        submitter = KernelSubmitter(DriverTable.resolve(), staging.address, descriptors.address)
+        submitter.submit(KernelLaunch(rig.functions[Variant.WARP].handle, 1, 32, 1), stream.handle)
+        try:
+            stream.synchronize()
+        except DriverCallError as error:
+            found |= {"function": error.function, "name": error.name, "sticky": error.is_sticky}
+        try:
+            list(engine.transfer(transfer_block()))
+        except EngineLostError as error:
+            found["engine"] = error.message
+        for owner in (stream, descriptors, staging):
+            owner.close()
+    engine.close()
+    found["closed"] = True
+    json.dump(found, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -77,5 +77,5 @@ class KernelBackend:
         self._submitter.submit(prepared.launch, stream)
 
     def _write_tiles(self, batch: RangeBatch, direction: Direction, warps: int) -> int:
-        merged = self._workspace.merge(batch)
+        merged = self._workspace.merge(batch, keep_order=True)  # fewer descriptors would not pay for sorting
         return write_descriptors(merged, direction, tile_bytes(batch.total_bytes, warps), self._space)

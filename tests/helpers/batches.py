@@ -41,11 +41,12 @@ def rows_of(batch: RangeBatch) -> list[tuple[int, ...]]:
     return list(zip(*(field.tolist() for field in fields), strict=True))
 
 
-def merged_rows(batch: RangeBatch) -> list[tuple[int, int, int, int]]:
-    """Merging, slowly: (device, host, host_alias, nbytes), ascending by host address."""
+def merged_rows(batch: RangeBatch, *, keep_order: bool = False) -> list[tuple[int, int, int, int]]:
+    """Merging, slowly: (device, host, host_alias, nbytes), ascending by host address or in the order given."""
+    rows = rows_of(batch) if keep_order else sorted(rows_of(batch), key=lambda row: row[1])
     merged: list[list[int]] = []
     allocations: tuple[int, int] | None = None
-    for device, host, alias, nbytes, *ids in sorted(rows_of(batch), key=lambda row: row[1]):
+    for device, host, alias, nbytes, *ids in rows:
         if merged and allocations == tuple(ids):
             last = merged[-1]
             if [device, host, alias] == [start + last[3] for start in last[:3]]:

@@ -88,11 +88,11 @@ def test_block_neither_merges_nor_splits() -> None:
 @pytest.mark.parametrize(
     ("grid", "threads", "blocks"), [(65_535, 64, 4), (65_535, 96, 3), (65_535, 1024, 1), (2, 64, 2)]
 )
-def test_warp_takes_one_warp_per_merged_range(grid: int, threads: int, blocks: int) -> None:
+def test_warp_takes_one_warp_per_range_in_the_order_given(grid: int, threads: int, blocks: int) -> None:
     rig = Rig()
     batch = columns(SCATTERED)
     rig.kernel.submit(rig.kernel.prepare(batch, Direction.D2H, kernel(Variant.WARP, grid, threads)), STREAM)
-    expected = [[alias, device, nbytes] for device, _, alias, nbytes, *_ in reversed(rows_of(batch))]
+    expected = [[alias, device, nbytes] for device, _, alias, nbytes, *_ in rows_of(batch)]
     assert rig.pinned[:8].tolist() == expected
     _, launch = rig.driver.calls
     assert launch.arguments[:5] == (FUNCTIONS[Variant.WARP], blocks, 1, 1, threads)

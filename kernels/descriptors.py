@@ -7,14 +7,13 @@ from numpy.typing import NDArray
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.native import native
-from pega_tune.kernels.prepare import CapacityError, MergedRanges
-from pega_tune.kernels.ranges import Addresses, RangeBatch
+from pega_tune.kernels.prepare import CapacityError
+from pega_tune.kernels.ranges import Addresses, Ids, RangeBatch
 from pega_tune.kernels.shape import Direction
 
 DESCRIPTOR_BYTES = 24
 MIN_TILE_BYTES = 4096
 MAX_TILE_BYTES = 65_536
-WHOLE = 2**64 - 1  # a tile that no range is larger than
 
 _TILES_PER_WARP = 4
 
@@ -69,31 +68,35 @@ def descriptor_bound(ranges: int, total_bytes: int, tile: int) -> int:
     return ranges + total_bytes // tile
 
 
-def write_descriptors(
-    ranges: RangeBatch | MergedRanges, direction: Direction, tile: int, space: DescriptorSpace
-) -> int:
-    """Writes the descriptors of ranges, in their order, the pieces of a range one after another.
+def write_descriptors(batch: RangeBatch, direction: Direction, space: DescriptorSpace, tile: int | None = None) -> int:
+    """Writes the descriptors of a batch, in its order.
 
     Args:
-        ranges: (n,) ranges.
+        batch: (n,) ranges.
         direction: which way; not both.
-        tile: most bytes of one descriptor, or `WHOLE`.
         space: receives them, in its pinned view.
+        tile: None writes one descriptor per range. Otherwise ranges that follow one another and are adjacent on both
+            sides inside the same allocations are joined, and cut into pieces of so many bytes, one after another.
+            Joining costs no pass of its own; sorting first would cost more than fewer descriptors save.
 
     Returns:
         How many were written.
 
     Raises:
         UsageError: the direction is both, or a tile has no bytes.
-        CapacityError: they do not fit; nothing was written.
+        CapacityError: they do not fit; what the space holds is then of no use.
     """
-    if tile < 1:
+    destination, source = sides(batch.device, batch.host_alias, direction)
+    count: int
+    if tile is None:
+        count = _write_ranges(destination, source, batch.nbytes, space.pinned)
+    elif tile < 1:
         raise UsageError(f"a tile has at least 1 byte, not {tile}")
-    count = _count_tiles(ranges.nbytes, np.uint64(tile)) if tile != WHOLE else len(ranges)
+    else:
+        allocations = (batch.device_allocation, batch.host_allocation)
+        count = _write_tiles(destination, source, batch.nbytes, allocations, np.uint64(tile), space.pinned)
     if count > space.capacity:
         raise CapacityError(f"{count} descriptors do not fit a space for {space.capacity}")
-    destination, source = sides(ranges.device, ranges.host_alias, direction)
-    _write(destination, source, ranges.nbytes, np.uint64(tile), space.pinned)
     return count
 
 
@@ -109,31 +112,48 @@ def sides(device: Addresses, host: Addresses, direction: Direction) -> tuple[Add
 
 
 @native
-def _count_tiles(nbytes: Addresses, tile: np.uint64) -> int:
-    """Descriptors that (n,) ranges need."""
-    count = 0
-    for size in nbytes:
-        count += 1
-        if size > tile:  # 64-bit division is slow, and most ranges are small
-            count += int((size - np.uint64(1)) // tile)
-    return count
+def _write_ranges(destination: Addresses, source: Addresses, nbytes: Addresses, descriptors: NDArray[np.uint64]) -> int:
+    """Writes (n,) ranges into (capacity, 3) descriptors as far as they fit; how many there are."""
+    for i in range(min(nbytes.shape[0], descriptors.shape[0])):
+        descriptors[i, 0] = destination[i]
+        descriptors[i, 1] = source[i]
+        descriptors[i, 2] = nbytes[i]
+    return len(nbytes)
 
 
 @native
-def _write(
-    destination: Addresses, source: Addresses, nbytes: Addresses, tile: np.uint64, descriptors: NDArray[np.uint64]
-) -> None:
-    """Writes into (at least the counted tiles, 3) descriptors."""
-    row = 0
-    for i in range(nbytes.shape[0]):
+def _write_tiles(
+    destination: Addresses,
+    source: Addresses,
+    nbytes: Addresses,
+    allocations: tuple[Ids, Ids],
+    tile: np.uint64,
+    descriptors: NDArray[np.uint64],
+) -> int:
+    """Joins neighbours and writes the pieces into (capacity, 3) descriptors as far as they fit; how many there are."""
+    one_side, other_side = allocations
+    ranges, capacity = nbytes.shape[0], descriptors.shape[0]
+    row = first = 0
+    while first < ranges:
+        size = nbytes[first]
+        after = first + 1
+        while (
+            after < ranges
+            and destination[first] + size == destination[after]
+            and source[first] + size == source[after]
+            and one_side[first] == one_side[after]
+            and other_side[first] == other_side[after]
+        ):
+            size += nbytes[after]
+            after += 1
         done = np.uint64(0)
-        while nbytes[i] - done > tile:
-            descriptors[row, 0] = destination[i] + done
-            descriptors[row, 1] = source[i] + done
-            descriptors[row, 2] = tile
-            done += tile
+        while done < size:
+            piece = min(tile, size - done)
+            if row < capacity:
+                descriptors[row, 0] = destination[first] + done
+                descriptors[row, 1] = source[first] + done
+                descriptors[row, 2] = piece
             row += 1
-        descriptors[row, 0] = destination[i] + done
-        descriptors[row, 1] = source[i] + done
-        descriptors[row, 2] = nbytes[i] - done
-        row += 1
+            done += piece
+        first = after
+    return row

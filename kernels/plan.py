@@ -83,7 +83,9 @@ class CopyPlan:
         runs_kernel = self.backend in (Backend.KERNEL, Backend.STAGED)
         if runs_kernel != (self.variant is not None and self.threads is not None and self.options is not None):
             raise UsageError(f"variant, threads and options belong to kernel plans, and to all of them: {self.backend}")
-        if self.threads is not None and (self.threads % WARP_THREADS or not WARP_THREADS <= self.threads <= MAX_THREADS):
+        if self.threads is not None and (
+            self.threads % WARP_THREADS or not WARP_THREADS <= self.threads <= MAX_THREADS
+        ):
             raise UsageError(f"threads is a multiple of {WARP_THREADS} up to {MAX_THREADS}, not {self.threads}")
         if self.chunk_bytes is not None and self.chunk_bytes < 1:
             raise UsageError(f"chunk_bytes is at least 1, not {self.chunk_bytes}")
@@ -176,7 +178,6 @@ class PlanPair:
     def from_json(cls, data: Mapping[str, Any]) -> "PlanPair":
         """Inverse of `to_json`; raises as `CopyPlan.from_json`."""
         return cls(CopyPlan.from_json(data["load"]), CopyPlan.from_json(data["save"]), bool(data["fused"]))
-
 
 
 AnyPlan: TypeAlias = CopyPlan | PlanPair

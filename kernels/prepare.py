@@ -1,4 +1,4 @@
-"""Preparing a batch for submission: join ranges adjacent on both sides, in the order given or by host address."""
+"""Preparing a batch for submission: order by host address, and join ranges adjacent on both sides."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -28,7 +28,7 @@ class CapacityError(UsageError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedRanges:
-    """Merged ranges; as in `RangeBatch`, without the allocations.
+    """Merged ranges, ascending by host address; as in `RangeBatch`, without the allocations.
 
     Attributes:
         device: (m,) device addresses.
@@ -65,15 +65,10 @@ class Workspace:
         self._joined = np.empty(capacity, np.bool_)
         self._merged = np.empty((4, capacity), np.uint64)
 
-    def merge(self, batch: RangeBatch, *, keep_order: bool = False) -> MergedRanges:
-        """The merged ranges of a batch.
+    def merge(self, batch: RangeBatch) -> MergedRanges:
+        """The merged ranges of a batch, ascending by host address.
 
         A batch that is in order and has nothing to merge is found so in one pass, and its own arrays are the result.
-
-        Args:
-            batch: (n,) ranges.
-            keep_order: join only ranges that follow one another in the batch, which costs one pass; otherwise the
-                result ascends by host address, and every pair of adjacent ranges is joined.
 
         Returns:
             Views of the batch or of this workspace, valid until its next use.
@@ -86,21 +81,19 @@ class Workspace:
         columns = (batch.host, batch.device, batch.host_alias, batch.nbytes)
         allocations = (batch.host_allocation, batch.device_allocation)
         order = _IN_PLACE
-        joins = _find_joins(columns, allocations, order, self._joined, keep_order)
+        joins = _find_joins(columns, allocations, order, self._joined)
         if joins == 0:
             return MergedRanges(batch.device, batch.host, batch.host_alias, batch.nbytes)
         if joins == _UNORDERED:
             order = self._sorter.order(batch.host)
-            joins = _find_joins(columns, allocations, order, self._joined, False)
+            joins = _find_joins(columns, allocations, order, self._joined)
         _join(columns, order, self._joined, self._merged)
         host, device, host_alias, nbytes = self._merged[:, : len(batch) - joins]
         return MergedRanges(device, host, host_alias, nbytes)
 
 
 @native
-def _find_joins(
-    columns: _Columns, allocations: _Allocations, order: Indices, joined: NDArray[np.bool_], any_order: bool
-) -> int:
+def _find_joins(columns: _Columns, allocations: _Allocations, order: Indices, joined: NDArray[np.bool_]) -> int:
     """Marks the ranges that begin where their predecessor ends, on both sides and in the same allocations.
 
     The comparison stands here, not in a function of its own: handing on the arrays would count references to them,
@@ -111,10 +104,9 @@ def _find_joins(
         allocations: two arrays (n,).
         order: (n,) indices ascending by host address, or `_IN_PLACE`.
         joined: at least (n,), receives the marks, in the order.
-        any_order: ranges taken in place need not ascend.
 
     Returns:
-        How many are marked; `_UNORDERED` if ranges taken in place do not ascend by host address though they must.
+        How many are marked; `_UNORDERED` if the ranges are to be taken in place and do not ascend by host address.
     """
     host, device, host_alias, nbytes = columns
     host_allocation, device_allocation = allocations
@@ -123,7 +115,7 @@ def _find_joins(
     joined[0] = False
     for k in range(1, host.shape[0]):
         i, j = (k - 1, k) if in_place else (np.int64(order[k - 1]), np.int64(order[k]))
-        if in_place and not any_order and host[j] < host[i]:
+        if in_place and host[j] < host[i]:
             return _UNORDERED
         size = nbytes[i]
         joined[k] = (

@@ -80,7 +80,7 @@ class Lane:
         handles = {variant: function.handle for variant, function in functions.items()}
         self._backends = {
             Backend.DIRECT: DirectBackend(table, Workspace(capacity)),
-            Backend.KERNEL: KernelBackend(table, Workspace(capacity), handles, slabs.descriptors),
+            Backend.KERNEL: KernelBackend(table, handles, slabs.descriptors),
         }
 
     @property
@@ -153,6 +153,11 @@ class LaneRun:
         self._start, self._end = events
         self._stream = work.stream.handle
         self._prepared: Any = None
+
+    def rehearse(self) -> None:
+        """Prepares, and calls the driver for nothing."""
+        self.prepare()
+        record_event(self._table, self._start.handle, self._stream)
 
     def prepare(self) -> None:
         """Orders, merges and writes descriptors."""

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pega_tune.kernels.backends.base import StaleError, UnsupportedPlanError, require
-from pega_tune.kernels.descriptors import WHOLE, DescriptorSpace, tile_bytes, write_descriptors
+from pega_tune.kernels.descriptors import DescriptorSpace, tile_bytes, write_descriptors
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.plan import WARP_THREADS, Backend, CopyPlan, Variant
-from pega_tune.kernels.prepare import Workspace
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.submit import KernelLaunch, KernelSubmitter
@@ -32,18 +31,14 @@ class KernelBackend:
     See `TransferBackend`.
     """
 
-    def __init__(
-        self, table: DriverTable, workspace: Workspace, functions: Mapping[Variant, int], space: DescriptorSpace
-    ) -> None:
+    def __init__(self, table: DriverTable, functions: Mapping[Variant, int], space: DescriptorSpace) -> None:
         """Keeps what is needed to run.
 
         Args:
             table: the driver.
-            workspace: for this backend alone.
             functions: CUfunction handle of each variant that can run here.
             space: for this backend alone.
         """
-        self._workspace = workspace
         self._functions = dict(functions)
         self._space = space
         self._submitter = KernelSubmitter(table, space.pinned_address, space.device_address)
@@ -56,11 +51,11 @@ class KernelBackend:
             raise UnsupportedPlanError(f"there is no {plan.variant} kernel here")
         self._serial += 1
         if plan.variant is Variant.BLOCK:
-            count = write_descriptors(batch, direction, WHOLE, self._space)
-            blocks = count
+            blocks = count = write_descriptors(batch, direction, self._space)
         else:
             warps = plan.threads // WARP_THREADS
-            count = self._write_tiles(batch, direction, warps * plan.options.max_grid_blocks)
+            tile = tile_bytes(batch.total_bytes, warps * plan.options.max_grid_blocks)
+            count = write_descriptors(batch, direction, self._space, tile)
             blocks = -(-count // warps)
         launch = KernelLaunch(
             function=self._functions[plan.variant],
@@ -75,7 +70,3 @@ class KernelBackend:
         if prepared.serial != self._serial:
             raise StaleError("another batch has been prepared since")
         self._submitter.submit(prepared.launch, stream)
-
-    def _write_tiles(self, batch: RangeBatch, direction: Direction, warps: int) -> int:
-        merged = self._workspace.merge(batch, keep_order=True)  # fewer descriptors would not pay for sorting
-        return write_descriptors(merged, direction, tile_bytes(batch.total_bytes, warps), self._space)

@@ -95,7 +95,7 @@ def measure(layout: str, host_offsets: NDArray[np.uint64], rounds: int) -> Row:
         {
             "sort": lambda: sorter.order(batch.host),
             "merge": lambda: workspace.merge(batch),
-            "descriptors": lambda: write_descriptors(merged, Direction.H2D, PAGE, space),
+            "descriptors": lambda: write_descriptors(batch, Direction.H2D, space, PAGE),
             "argsort": lambda: np.argsort(batch.host),
         },
         rounds,

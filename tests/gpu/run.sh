@@ -11,35 +11,37 @@ python=${PYTHON:-python3}
 cd "$(dirname "$0")/../.."
 mkdir -p "$out"
 
-# "$@" with a limit in seconds; its output goes to the terminal and into OUT/NAME.log.
+# Runs "$@" for at most LIMIT seconds; what it prints goes to the terminal and into OUT/PART.log.
 keep() {
-  local name=$1 limit=$2
-  shift 2
-  timeout --kill-after=10 "$limit" "$@" 2>&1 | tee "$out/$name.log"
-  local status=${PIPESTATUS[0]}
-  echo "== $name: exit $status" | tee -a "$out/$name.log"
-  return "$status"
+  local limit=$1 status
+  shift
+  {
+    echo "== $*"
+    timeout --kill-after=10 "$limit" "$@" 2>&1
+    status=$?
+    echo "== exit $status after $SECONDS s"
+    exit "$status"
+  } | tee -a "$out/$part.log"
+  return "${PIPESTATUS[0]}"
 }
 
 tests() {
-  keep tests 500 "$python" -m pytest -q -m gpu -p no:cacheprovider tests
+  keep 500 "$python" -m pytest -q -m gpu -p no:cacheprovider tests
 }
 
 copies() {
-  keep copies 500 "$python" tests/gpu/acceptance.py --out "$out" --commit "$commit"
+  keep 500 "$python" tests/gpu/acceptance.py --out "$out" --commit "$commit"
 }
 
 sweep() {
-  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0
-  keep doctor 60 "${tune[@]}" doctor || failed=1
-  keep sweep 300 bash -c 'time "$@"' _ "${tune[@]}" sweep --preset quick --json || failed=1
-  keep sweeps 60 "${tune[@]}" sweeps list || failed=1
-  keep profiles 60 "${tune[@]}" profiles list || failed=1
-  local shape
+  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 shape
+  keep 60 "${tune[@]}" doctor || failed=1
+  keep 300 "${tune[@]}" sweep --preset quick --json || failed=1
+  keep 60 "${tune[@]}" sweeps list || failed=1
+  keep 60 "${tune[@]}" profiles list || failed=1
   for shape in "16384 67108864 h2d" "1 67108864 h2d" "16384 67108864 d2h" "16384 67108864 both" "64 4194304 both"; do
-    # shellcheck disable=SC2086
-    set -- $shape
-    keep "decide-$1-$3" 60 "${tune[@]}" decide --ranges "$1" --bytes "$2" --direction "$3" --json || failed=1
+    read -r ranges bytes direction <<<"$shape"
+    keep 60 "${tune[@]}" decide --ranges "$ranges" --bytes "$bytes" --direction "$direction" || failed=1
   done
   return "$failed"
 }
@@ -47,7 +49,7 @@ sweep() {
 sanitizer() {
   local tool failed=0
   for tool in memcheck initcheck; do
-    keep "sanitizer-$tool" 250 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 99 \
+    keep 250 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 99 \
       "$python" -m pytest -q -m gpu -p no:cacheprovider tests/gpu \
       --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py || failed=1
   done

@@ -45,6 +45,7 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.database = folder / "test.db"
+        self.launcher: tuple[str, ...] = ()
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("PEGA_TUNE", "CUDA", "NUMBA"))
         } | {
@@ -66,7 +67,7 @@ class Program:
         self, arguments: tuple[object, ...], variables: dict[str, str], stdout: IO[str] | int
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)],
+            [*self.launcher, sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)],
             cwd=self.folder,
             env=self.environment | variables,
             stdin=subprocess.DEVNULL,

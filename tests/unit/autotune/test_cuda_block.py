@@ -43,6 +43,9 @@ class FakeRun:
     batch: RangeBatch
     plan: CopyPlan
 
+    def rehearse(self) -> None:
+        pass
+
     def prepare(self) -> None:
         pass
 

@@ -9,6 +9,9 @@ class FakeRun:
     def __init__(self, name: str, log: list[str], device_s: float = 1e-3) -> None:
         self._name, self._log, self._device_s = name, log, device_s
 
+    def rehearse(self) -> None:
+        self._log.append(f"rehearse {self._name}")
+
     def prepare(self) -> None:
         self._log.append(f"prepare {self._name}")
 
@@ -27,7 +30,7 @@ def _ticks(*times_ns: int) -> Iterator[int]:
 
 
 def test_the_parts_of_a_transfer() -> None:
-    ticks = _ticks(1_000, 21_000, 51_000, 151_000)
+    ticks = _ticks(1_000, 21_000, 51_000, 151_000)  # the first is read after the rehearsal
     timing = time_transfer([FakeRun("load", [])], lambda: next(ticks))
     assert timing == Timing(
         transfer_s=pytest.approx(150e-6),
@@ -42,6 +45,8 @@ def test_both_directions_are_submitted_back_to_back_and_the_longer_one_counts() 
     runs = [FakeRun("load", log, 2e-3), FakeRun("save", log, 5e-3)]
     timing = time_transfer(runs, meanwhile=lambda: log.append("meanwhile"))
     assert log == [
+        "rehearse load",
+        "rehearse save",
         "prepare load",
         "prepare save",
         "submit load",

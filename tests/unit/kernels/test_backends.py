@@ -34,7 +34,7 @@ class Rig:
         self.device_address = self.scratch.ctypes.data
         space = DescriptorSpace(self.pinned, self.pinned.ctypes.data, self.device_address, descriptors)
         self.direct = DirectBackend(self.driver.table, Workspace(ranges))
-        self.kernel = KernelBackend(self.driver.table, Workspace(ranges), FUNCTIONS, space)
+        self.kernel = KernelBackend(self.driver.table, FUNCTIONS, space)
 
 
 @given(batches(), st.sampled_from(Direction.BOTH.legs))
@@ -190,7 +190,7 @@ def test_kernel_refuses_what_it_cannot_do(plan: CopyPlan) -> None:
 def test_kernel_refuses_a_variant_that_it_was_not_given() -> None:
     rig = Rig()
     space = DescriptorSpace(rig.pinned, rig.pinned.ctypes.data, 0, len(rig.pinned))
-    backend = KernelBackend(rig.driver.table, Workspace(8), {Variant.WARP: 1}, space)
+    backend = KernelBackend(rig.driver.table, {Variant.WARP: 1}, space)
     with pytest.raises(UnsupportedPlanError, match="no block kernel"):
         backend.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.BLOCK, 1, 32))
 

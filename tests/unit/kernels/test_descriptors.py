@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from pega_tune.errors import UsageError
 from pega_tune.kernels.descriptors import (
     DESCRIPTOR_BYTES,
-    WHOLE,
     DescriptorSpace,
     descriptor_bound,
     tile_bytes,
@@ -15,7 +14,7 @@ from pega_tune.kernels.descriptors import (
 from pega_tune.kernels.prepare import CapacityError
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import MAX_BYTES, Direction
-from tests.helpers.batches import batches, columns, rows_of
+from tests.helpers.batches import batches, columns, merged_rows, rows_of
 
 UNTOUCHED = 0xABAB
 
@@ -25,28 +24,28 @@ def space(capacity: int) -> DescriptorSpace:
     return DescriptorSpace(pinned, pinned.ctypes.data, 4096, capacity)
 
 
-def slow_descriptors(batch: RangeBatch, direction: Direction, tile: int) -> list[list[int]]:
+def slow_descriptors(batch: RangeBatch, direction: Direction, tile: int | None) -> list[list[int]]:
     result = []
-    for device, _, alias, nbytes, *_ in rows_of(batch):
+    for device, _, alias, nbytes, *_ in rows_of(batch) if tile is None else merged_rows(batch, keep_order=True):
         destination, source = (device, alias) if direction is Direction.H2D else (alias, device)
         result += [
-            [destination + done, source + done, min(tile, nbytes - done)]
-            for done in range(0, nbytes, min(tile, nbytes))
+            [destination + done, source + done, min(tile or nbytes, nbytes - done)]
+            for done in range(0, nbytes, min(tile or nbytes, nbytes))
         ]
     return result
 
 
-@given(batches(max_ranges=6), st.sampled_from(Direction.BOTH.legs), st.sampled_from([1, 16, 1000, 4096, 65_536, WHOLE]))
-def test_descriptors_are_those_of_the_slow_model(batch: RangeBatch, direction: Direction, tile: int) -> None:
-    target = space(descriptor_bound(len(batch), batch.total_bytes, tile))
-    count = write_descriptors(batch, direction, tile, target)
+@given(batches(max_ranges=6), st.sampled_from(Direction.BOTH.legs), st.sampled_from([1, 16, 1000, 4096, 65_536, None]))
+def test_descriptors_are_those_of_the_slow_model(batch: RangeBatch, direction: Direction, tile: int | None) -> None:
+    target = space(descriptor_bound(len(batch), batch.total_bytes, tile or 1))
+    count = write_descriptors(batch, direction, target, tile)
     assert target.pinned[:count].tolist() == slow_descriptors(batch, direction, tile)
     assert (target.pinned[count:] == UNTOUCHED).all()
 
 
 def test_a_descriptor_is_three_little_endian_words() -> None:
     target = space(1)
-    write_descriptors(columns([(2**63 + 1, 7, 2**62 + 3, 5, 0, 0)]), Direction.H2D, WHOLE, target)
+    write_descriptors(columns([(2**63 + 1, 7, 2**62 + 3, 5, 0, 0)]), Direction.H2D, target)
     expected = b"".join(value.to_bytes(8, "little") for value in (2**63 + 1, 2**62 + 3, 5))
     assert target.pinned.tobytes() == expected
     assert len(expected) == DESCRIPTOR_BYTES
@@ -54,25 +53,28 @@ def test_a_descriptor_is_three_little_endian_words() -> None:
 
 def test_an_exact_multiple_of_the_tile_leaves_no_empty_descriptor() -> None:
     target = space(3)
-    assert write_descriptors(columns([(0, 0, 0, 8192, 0, 0)]), Direction.D2H, 4096, target) == 2
+    assert write_descriptors(columns([(0, 0, 0, 8192, 0, 0)]), Direction.D2H, target, 4096) == 2
     assert target.pinned[:2].tolist() == [[0, 0, 4096], [4096, 4096, 4096]]
 
 
-def test_too_many_descriptors_are_refused_before_any_is_written() -> None:
-    target = space(2)
-    with pytest.raises(CapacityError, match="3 descriptors do not fit a space for 2"):
-        write_descriptors(columns([(0, 0, 0, 8193, 0, 0)]), Direction.H2D, 4096, target)
-    assert (target.pinned == UNTOUCHED).all()
+@pytest.mark.parametrize("tile", [4096, None])
+def test_too_many_descriptors_are_refused_and_none_is_written_past_the_end(tile: int | None) -> None:
+    target, rows = space(3), [(0, 0, 0, 8193, 0, 0), (99, 99, 99, 1, 0, 0), (9, 9, 9, 1, 0, 0)]
+    target.pinned[2] = UNTOUCHED
+    small = DescriptorSpace(target.pinned[:2], target.pinned_address, 4096, 2)
+    with pytest.raises(CapacityError, match="descriptors do not fit a space for 2"):
+        write_descriptors(columns(rows), Direction.H2D, small, tile)
+    assert (target.pinned[2] == UNTOUCHED).all()
 
 
 def test_both_directions_at_once_are_refused() -> None:
     with pytest.raises(UsageError, match="one direction"):
-        write_descriptors(columns([(0, 0, 0, 1, 0, 0)]), Direction.BOTH, WHOLE, space(1))
+        write_descriptors(columns([(0, 0, 0, 1, 0, 0)]), Direction.BOTH, space(1))
 
 
 def test_a_tile_without_bytes_is_refused() -> None:
     with pytest.raises(UsageError, match="at least 1 byte"):
-        write_descriptors(columns([(0, 0, 0, 1, 0, 0)]), Direction.H2D, 0, space(1))
+        write_descriptors(columns([(0, 0, 0, 1, 0, 0)]), Direction.H2D, space(1), 0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.prepare import CapacityError, MergedRanges, Workspace
@@ -16,9 +15,9 @@ def rows(merged: MergedRanges) -> list[Row]:
     return list(zip(*(field.tolist() for field in fields), strict=True))
 
 
-@given(batches(), st.booleans())
-def test_merging_is_that_of_the_slow_model(batch: RangeBatch, keep_order: bool) -> None:
-    assert rows(Workspace(40).merge(batch, keep_order=keep_order)) == merged_rows(batch, keep_order=keep_order)
+@given(batches())
+def test_merging_is_that_of_the_slow_model(batch: RangeBatch) -> None:
+    assert rows(Workspace(40).merge(batch)) == merged_rows(batch)
 
 
 @given(batches(), batches())
@@ -52,11 +51,6 @@ def test_ranges_in_order_with_nothing_to_merge_are_not_copied() -> None:
         np.shares_memory(getattr(merged, name), getattr(batch, name))
         for name in ("device", "host", "host_alias", "nbytes")
     )
-
-
-def test_ranges_out_of_order_keep_their_order_if_asked() -> None:
-    batch = columns([(512, 512, 512, 8, 0, 0), (0, 0, 0, 8, 0, 0), (8, 8, 8, 8, 0, 0)])
-    assert rows(Workspace(3).merge(batch, keep_order=True)) == [(512, 512, 512, 8), (0, 0, 0, 16)]
 
 
 def test_a_batch_larger_than_the_workspace_is_refused() -> None:

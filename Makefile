@@ -75,7 +75,7 @@ gpu-test: setup
 	$(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
 
 bench: setup
-	@set -e; for file in tests/bench/*.py; do echo "== $$file"; $(BIN)/python $$file; done
+	@set -e; for file in tests/bench/*.py; do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file; done
 
 # Exact versions for every Python and processor that we support; no index is written into it.
 lock: setup

@@ -84,20 +84,24 @@ def write_descriptors(batch: RangeBatch, direction: Direction, space: Descriptor
 
     Raises:
         UsageError: the direction is both, or a tile has no bytes.
-        CapacityError: they do not fit; what the space holds is then of no use.
+        CapacityError: they might not fit (see `descriptor_bound`); nothing was written.
     """
     destination, source = sides(batch.device, batch.host_alias, direction)
-    count: int
     if tile is None:
-        count = _write_ranges(destination, source, batch.nbytes, space.pinned)
-    elif tile < 1:
+        _require(len(batch), space)
+        _write_ranges(destination, source, batch.nbytes, space.pinned)
+        return len(batch)
+    if tile < 1:
         raise UsageError(f"a tile has at least 1 byte, not {tile}")
-    else:
-        allocations = (batch.device_allocation, batch.host_allocation)
-        count = _write_tiles(destination, source, batch.nbytes, allocations, np.uint64(tile), space.pinned)
-    if count > space.capacity:
-        raise CapacityError(f"{count} descriptors do not fit a space for {space.capacity}")
+    _require(descriptor_bound(len(batch), batch.total_bytes, tile), space)
+    allocations = (batch.device_allocation, batch.host_allocation)
+    count: int = _write_tiles((destination, source), batch.nbytes, allocations, np.uint64(tile), space.pinned)
     return count
+
+
+def _require(descriptors: int, space: DescriptorSpace) -> None:
+    if descriptors > space.capacity:
+        raise CapacityError(f"{descriptors} descriptors do not fit a space for {space.capacity}")
 
 
 def sides(device: Addresses, host: Addresses, direction: Direction) -> tuple[Addresses, Addresses]:
@@ -112,48 +116,45 @@ def sides(device: Addresses, host: Addresses, direction: Direction) -> tuple[Add
 
 
 @native
-def _write_ranges(destination: Addresses, source: Addresses, nbytes: Addresses, descriptors: NDArray[np.uint64]) -> int:
-    """Writes (n,) ranges into (capacity, 3) descriptors as far as they fit; how many there are."""
-    for i in range(min(nbytes.shape[0], descriptors.shape[0])):
+def _write_ranges(
+    destination: Addresses, source: Addresses, nbytes: Addresses, descriptors: NDArray[np.uint64]
+) -> None:
+    """Writes (n,) ranges into (at least n, 3) descriptors."""
+    for i in range(nbytes.shape[0]):
         descriptors[i, 0] = destination[i]
         descriptors[i, 1] = source[i]
         descriptors[i, 2] = nbytes[i]
-    return len(nbytes)
 
 
 @native
 def _write_tiles(
-    destination: Addresses,
-    source: Addresses,
+    sides: tuple[Addresses, Addresses],
     nbytes: Addresses,
     allocations: tuple[Ids, Ids],
     tile: np.uint64,
     descriptors: NDArray[np.uint64],
 ) -> int:
-    """Joins neighbours and writes the pieces into (capacity, 3) descriptors as far as they fit; how many there are."""
-    one_side, other_side = allocations
-    ranges, capacity = nbytes.shape[0], descriptors.shape[0]
-    row = first = 0
-    while first < ranges:
-        size = nbytes[first]
-        after = first + 1
-        while (
-            after < ranges
-            and destination[first] + size == destination[after]
-            and source[first] + size == source[after]
-            and one_side[first] == one_side[after]
-            and other_side[first] == other_side[after]
-        ):
-            size += nbytes[after]
-            after += 1
-        done = np.uint64(0)
-        while done < size:
-            piece = min(tile, size - done)
-            if row < capacity:
-                descriptors[row, 0] = destination[first] + done
-                descriptors[row, 1] = source[first] + done
-                descriptors[row, 2] = piece
+    """Joins neighbours and writes the pieces into descriptors, of which there are enough; how many were written.
+
+    A range that continues the one before it first fills the last descriptor up, which joins and cuts in one step.
+    """
+    destination, source = sides
+    one_id, other_id = allocations
+    row = -1
+    destination_end = source_end = np.uint64(0)
+    for i in range(nbytes.shape[0]):
+        to, at, left = destination[i], source[i], nbytes[i]
+        touching = to == destination_end and at == source_end and i > 0
+        if touching and one_id[i] == one_id[i - 1] and other_id[i] == other_id[i - 1]:
+            taken = min(tile - descriptors[row, 2], left)
+            descriptors[row, 2] += taken
+            to, at, left = to + taken, at + taken, left - taken
+        destination_end, source_end = to + left, at + left
+        while left > tile:
             row += 1
-            done += piece
-        first = after
-    return row
+            descriptors[row, 0], descriptors[row, 1], descriptors[row, 2] = to, at, tile
+            to, at, left = to + tile, at + tile, left - tile
+        if left > 0:
+            row += 1
+            descriptors[row, 0], descriptors[row, 1], descriptors[row, 2] = to, at, left
+    return row + 1

@@ -62,6 +62,11 @@ def explain(error: BaseException) -> Failure:
     return Failure(ExitCode.INTERNAL, "internal", message, "please report it, with the output of --debug")
 
 
+def without_passwords(text: str) -> str:
+    """The text, passwords in URLs blotted out."""
+    return _PASSWORD.sub(r"\1***@", text)
+
+
 def _exit_code(error: PegaTuneError) -> ExitCode:
     families = ((UsageError, ExitCode.USAGE), (DeviceError, ExitCode.DEVICE), (DataError, ExitCode.DATA))
     return next((code for family, code in families if isinstance(error, family)), ExitCode.INTERNAL)
@@ -78,4 +83,4 @@ def _help_hint(error: Exception) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _PASSWORD.sub(r"\1***@", " ".join(text.split()))
+    return without_passwords(" ".join(text.split()))

@@ -3,15 +3,16 @@
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import NoReturn
 
 import typer
 
 from pega_tune import __version__
 from pega_tune.autotune.cli import db, decide, devices, doctor, profiles, sweep, sweeps
-from pega_tune.autotune.cli.errors import explain
+from pega_tune.autotune.cli.errors import explain, without_passwords
 from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
 from pega_tune.autotune.cli.session import Session
 from pega_tune.autotune.cli.signals import raise_on_signals
@@ -101,32 +102,41 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """Runs the program; every failure has become a message and an exit code."""
     call = separate(argv)
-    wants_help = not call.rest or bool({"-h", "--help"} & set(call.rest))
-    output = Output(json=call.json and not wants_help)
+    output = Output(json=call.json)
     try:
+        if "--version" in call.rest[:1]:
+            output.answer({"version": __version__}, [f"{PROGRAM} {__version__}"])
+            return 0
+        if call.json and {"-h", "--help"} & set(call.rest):
+            return _help_document(call, output)
         return _invoke(call, output)
     except StdoutClosedError:
         return READER_LEFT
     except BaseException as error:
         if call.debug:
-            output.note("".join(traceback.format_exception(error)), end="")
+            output.note(without_passwords("".join(traceback.format_exception(error))), end="")
         return _report(error, output)
 
 
 def _invoke(call: Invocation, output: Output) -> int:
-    if "--version" in call.rest[:1]:
-        output.answer({"version": __version__}, [f"{PROGRAM} {__version__}"])
-        return 0
+    arguments = list(call.rest)
+    if not arguments and not call.json:
+        arguments = ["--help"]
     command = typer.main.get_command(app)
     # Typer's own `main` would turn Ctrl-C into another exception and print usage errors itself.
     try:
-        with command.make_context(
-            PROGRAM, list(call.rest) or ["--help"], obj=Session(call.database, output)
-        ) as context:
+        with command.make_context(PROGRAM, arguments, obj=Session(call.database, output)) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     return 0
+
+
+def _help_document(call: Invocation, output: Output) -> int:
+    with redirect_stdout(StringIO()) as text:
+        code = _invoke(call, output)
+    output.answer({"help": text.getvalue()}, ())
+    return code
 
 
 def _report(error: BaseException, output: Output) -> int:

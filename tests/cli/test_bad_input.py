@@ -11,6 +11,7 @@ SWEEP = ("sweep", "--device", "sim:h200")
 DECIDE = ("decide", "--ranges", 16, "--bytes", 65536)
 
 CASES = {
+    "no such database option": (("devices", "--database", "x"), USAGE, "no such option"),
     "no such command": (("tune",), USAGE, "no such command 'tune'"),
     "no such option": (("devices", "--fast"), USAGE, "no such option"),
     "a group without a command": (("sweeps",), USAGE, "missing command"),

@@ -39,8 +39,14 @@ def test_without_a_command_the_help_is_shown(program: Program) -> None:
     assert program().stdout == program("--help").stdout
 
 
-def test_help_stays_readable_text_in_json_mode(program: Program) -> None:
-    assert program("--json", "sweep", "--help").stdout == program("sweep", "--help").stdout
+def test_in_json_mode_help_is_a_document_too(program: Program) -> None:
+    assert program("--json", "sweep", "--help").json == {"help": program("sweep", "--help").stdout}
+
+
+def test_without_a_command_json_mode_has_no_answer(program: Program) -> None:
+    result = program("--json")
+    assert result.code == 2
+    assert result.json["error"]["message"] == "missing command"
 
 
 def test_the_version_is_told(program: Program) -> None:

@@ -100,12 +100,12 @@ def test_warp_takes_one_warp_per_range_in_the_order_given(grid: int, threads: in
 
 
 def test_warp_splits_one_huge_range_over_the_whole_grid() -> None:
-    rig = Rig(descriptors=1024)
+    rig = Rig(descriptors=1025)
     batch = columns([(0, 0, 0, 64 << 20, 0, 0)])
     prepared = rig.kernel.prepare(batch, Direction.H2D, kernel(Variant.WARP, 2, 1024))
     assert (prepared.launch.grid_blocks, prepared.launch.descriptors) == (2, 1024)
-    assert set(rig.pinned[:, 2].tolist()) == {65_536}
-    assert rig.pinned[:, 0].tolist() == [i * 65_536 for i in range(1024)]
+    assert set(rig.pinned[:1024, 2].tolist()) == {65_536}
+    assert rig.pinned[:1024, 0].tolist() == [i * 65_536 for i in range(1024)]
 
 
 @pytest.mark.parametrize(("failing", "function"), [(0, "cuMemcpyHtoDAsync"), (1, "cuLaunchKernel")])

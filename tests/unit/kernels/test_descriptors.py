@@ -57,14 +57,12 @@ def test_an_exact_multiple_of_the_tile_leaves_no_empty_descriptor() -> None:
     assert target.pinned[:2].tolist() == [[0, 0, 4096], [4096, 4096, 4096]]
 
 
-@pytest.mark.parametrize("tile", [4096, None])
-def test_too_many_descriptors_are_refused_and_none_is_written_past_the_end(tile: int | None) -> None:
-    target, rows = space(3), [(0, 0, 0, 8193, 0, 0), (99, 99, 99, 1, 0, 0), (9, 9, 9, 1, 0, 0)]
-    target.pinned[2] = UNTOUCHED
-    small = DescriptorSpace(target.pinned[:2], target.pinned_address, 4096, 2)
-    with pytest.raises(CapacityError, match="descriptors do not fit a space for 2"):
-        write_descriptors(columns(rows), Direction.H2D, small, tile)
-    assert (target.pinned[2] == UNTOUCHED).all()
+@pytest.mark.parametrize(("tile", "bound"), [(4096, 4), (None, 2)])
+def test_what_might_not_fit_is_refused_before_any_is_written(tile: int | None, bound: int) -> None:
+    target = space(bound - 1)
+    with pytest.raises(CapacityError, match=f"{bound} descriptors do not fit a space for {bound - 1}"):
+        write_descriptors(columns([(0, 0, 0, 8193, 0, 0), (9, 9, 9, 1, 0, 0)]), Direction.H2D, target, tile)
+    assert (target.pinned == UNTOUCHED).all()
 
 
 def test_both_directions_at_once_are_refused() -> None:

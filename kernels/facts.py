@@ -36,7 +36,8 @@ class Identity:
     """What decides whether a profile fits: its hash is the device class.
 
     `None` means that this host does not tell. The link takes no part in the hash: an unknown link makes a match
-    suspect, not a miss, while two known and different links are a miss.
+    suspect, not a miss, while two known and different links are a miss. Confidential mode counts as off where NVML,
+    which alone tells it, is missing: the class of a device must not change when NVML does.
 
     Attributes:
         compute_capability: (major, minor).
@@ -70,6 +71,7 @@ class Identity:
     def class_id(self) -> str:
         """Hash of everything but the link: 16 hex digits."""
         content = {name: value for name, value in asdict(self).items() if name != "max_link"}
+        content["confidential"] = bool(self.confidential)
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @property

@@ -56,14 +56,12 @@ class Output:
         self.note(f"warning: {line}")
 
     def fail(self, failure: Failure) -> None:
-        """Prints an error: a document on stdout in JSON mode, else at most two lines on stderr."""
+        """Prints an error: a document on stdout in JSON mode, else one line on stderr."""
         if self.json:
             error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
             self.answer({"error": error}, ())
             return
-        self.note(f"error: {failure.message}")
-        if failure.hint:
-            self.note(f"hint: {failure.hint}")
+        self.note("error: " + "; ".join(filter(None, (failure.message, failure.hint))))
 
 
 def claim_stdout() -> None:

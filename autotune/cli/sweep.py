@@ -102,14 +102,15 @@ def _begin(session: Session, device: str | None, given: dict[str, Any]) -> Sweep
 
 def _resume(session: Session, device: str | None, given: dict[str, Any], sweep_id: str) -> SweepFinished:
     from pega_tune.autotune.sweep.request import SweepRequest
-    from pega_tune.autotune.sweep.run import resume_sweep
+    from pega_tune.autotune.sweep.run import Resumption, resume_sweep
 
+    resumption = Resumption(sweep_id, given.pop("budget_s", None), given.pop("allow_busy", False))
     with session.write_store(create=False) as store:
         begun = store.sweep(sweep_id).sweep
         request = SweepRequest.from_json(begun.request)
         _require_unchanged(sweep_id, request, given)
         with _started(session, _find(device or begun.device.uuid, request)) as engine:
-            return _follow(session, resume_sweep(sweep_id, engine, store))
+            return _follow(session, resume_sweep(resumption, engine, store))
 
 
 def _require_unchanged(sweep_id: str, stored: SweepRequest, given: dict[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pega_tune.autotune.engine import Capabilities, Engine, EngineLostError, MemoryLimitError, Status
 from pega_tune.autotune.sweep.environment import Clock, Owner, SystemClock, environment_json
@@ -63,13 +63,28 @@ def run_sweep(
         engine.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Which sweep is to go on, and what may differ from how it was begun: nothing that a block depends on.
+
+    Attributes:
+        sweep_id: id of the sweep, or a unique prefix.
+        budget_s: time for the missing blocks, in seconds; None leaves what the sweep was begun with.
+        allow_busy: whether the device may be in use by others now; one begun so may be in any case.
+    """
+
+    sweep_id: str
+    budget_s: float | None = None
+    allow_busy: bool = False
+
+
 def resume_sweep(
-    sweep_id: str, engine: Engine, store: Store, around: Surroundings | None = None
+    resumption: Resumption, engine: Engine, store: Store, around: Surroundings | None = None
 ) -> Generator[SweepEvent, None, None]:
     """Measures what is missing of a sweep that was interrupted or ran out of time; else as `run_sweep`.
 
     Args:
-        sweep_id: id of the sweep, or a unique prefix.
+        resumption: which sweep.
         engine: for the same device.
         store: where the sweep is.
         around: where the time comes from and who runs it.
@@ -81,8 +96,8 @@ def resume_sweep(
     """
     around = around or Surroundings()
     try:
-        sweep = store.sweep(sweep_id).sweep
-        request = SweepRequest.from_json(sweep.request)
+        sweep = store.sweep(resumption.sweep_id).sweep
+        request = _adapted(SweepRequest.from_json(sweep.request), resumption)
         capabilities = _free_device(engine, request)
         _require_same(sweep, engine, capabilities)
         plan = plan_sweep(request, capabilities)
@@ -210,6 +225,11 @@ class _Run:
 
     def _seconds(self) -> float:
         return self._earlier_s + self._elapsed_s()
+
+
+def _adapted(request: SweepRequest, resumption: Resumption) -> SweepRequest:
+    budget_s = request.budget_s if resumption.budget_s is None else resumption.budget_s
+    return replace(request, budget_s=budget_s, allow_busy=request.allow_busy or resumption.allow_busy)
 
 
 def _free_device(engine: Engine, request: SweepRequest) -> Capabilities:

@@ -14,6 +14,7 @@ from pega_tune.profiles.store.errors import DatabaseRefusedError
 _URL_HINT = "write sqlite:////absolute/path or postgresql+psycopg://user@host/name"
 _CREATE_HINT = "`pega-tune sweep` or `pega-tune db upgrade` creates it; --db names another"
 _WRITABLE_HINT = "a sweep has to write to it: name another file with --db"
+_ANY_WRITE_BIT = 0o222
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
 
@@ -97,5 +98,7 @@ class Database:
 
 
 def _may_write(path: Path) -> bool:
+    if not path.stat().st_mode & _ANY_WRITE_BIT:  # root may, but somebody has said that nobody should
+        return False
     mode = os.W_OK | os.X_OK if path.is_dir() else os.W_OK
     return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)

@@ -35,8 +35,8 @@ class Result:
 
     @property
     def errors(self) -> list[str]:
-        """Lines on stderr that tell an error or a hint."""
-        return [line for line in self.stderr.splitlines() if line.startswith(("error:", "hint:"))]
+        """Lines on stderr that tell an error."""
+        return [line for line in self.stderr.splitlines() if line.startswith("error:")]
 
 
 class Program:
@@ -45,7 +45,6 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.database = folder / "test.db"
-        self.launcher: tuple[str, ...] = ()
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("PEGA_TUNE", "CUDA", "NUMBA"))
         } | {
@@ -67,7 +66,7 @@ class Program:
         self, arguments: tuple[object, ...], variables: dict[str, str], stdout: IO[str] | int
     ) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [*self.launcher, sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)],
+            [sys.executable, "-m", "pega_tune", "--db", str(self.database), *map(str, arguments)],
             cwd=self.folder,
             env=self.environment | variables,
             stdin=subprocess.DEVNULL,

@@ -2,12 +2,12 @@ import pytest
 
 from pega_tune.autotune.engine import TransferBlock
 from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
-from pega_tune.autotune.sweep.run import Surroundings, resume_sweep, run_sweep
-from pega_tune.errors import DataError, UsageError
+from pega_tune.autotune.sweep.run import Resumption, Surroundings, resume_sweep, run_sweep
+from pega_tune.errors import DataError, DeviceError, UsageError
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
-from tests.helpers.sweeps import SMALL, Hook, HookedEngine, ManualClock, finished, planned_keys
+from tests.helpers.sweeps import SMALL, Hook, HookedEngine, ManualClock, finished, planned_keys, sim_engine
 
 
 class FullDiskError(Exception):
@@ -66,7 +66,7 @@ def test_resuming_measures_the_missing_blocks_alone(error: BaseException, store:
     sweep_id = _stopped_by(error, 5, store)
     stored = store.finished_blocks(sweep_id)
     engine = HookedEngine()
-    events = list(resume_sweep(sweep_id[:6], engine, store))
+    events = list(resume_sweep(Resumption(sweep_id[:6]), engine, store))
 
     planned = planned_keys(SMALL, engine)
     assert engine.keys == planned[5:]
@@ -81,7 +81,7 @@ def test_resuming_measures_the_missing_blocks_alone(error: BaseException, store:
 
 def test_a_resumed_sweep_learns_what_an_undisturbed_one_does(store: Store) -> None:
     interrupted = _stopped_by(KeyboardInterrupt(), 7, store)
-    resumed = finished(list(resume_sweep(interrupted, HookedEngine(), store)))
+    resumed = finished(list(resume_sweep(Resumption(interrupted), HookedEngine(), store)))
     whole = finished(list(run_sweep(SMALL, HookedEngine(), store)))
     assert whole.profile_id
     assert resumed.profile_id
@@ -104,7 +104,7 @@ def test_seconds_of_all_runs_add_up(store: Store) -> None:
         clock.elapsed_s += 0.25
 
     engine = HookedEngine(slow)
-    end = finished(list(resume_sweep(_only(store), engine, store, Surroundings(clock))))
+    end = finished(list(resume_sweep(Resumption(_only(store)), engine, store, Surroundings(clock))))
     assert end.seconds == store.sweep(end.sweep_id).sweep.seconds == 6.0 + 0.25 * len(engine.keys)
 
 
@@ -124,8 +124,31 @@ def test_out_of_time_leaves_a_part_that_can_be_completed(store: Store) -> None:
     assert end.profile_id
     assert store.sweep(end.sweep_id).sweep.state is SweepState.INTERRUPTED
 
-    end = finished(list(resume_sweep(end.sweep_id, HookedEngine(), store)))
+    end = finished(list(resume_sweep(Resumption(end.sweep_id), HookedEngine(), store)))
     assert (end.state, end.blocks) == (ProfileState.PUBLISHED, total)
+
+
+def test_a_sweep_may_be_given_more_time(store: Store) -> None:
+    clock = ManualClock()
+
+    def slow(_begun: int, _block: TransferBlock) -> None:
+        clock.elapsed_s += 10.0
+
+    end = finished(list(run_sweep(SMALL, HookedEngine(slow), store, Surroundings(clock))))
+    assert end.state is ProfileState.PARTIAL
+    longer = Resumption(end.sweep_id, budget_s=1e4)
+    assert finished(list(resume_sweep(longer, HookedEngine(slow), store, Surroundings(clock)))).state is (
+        ProfileState.PUBLISHED
+    )
+
+
+def test_a_sweep_begun_alone_is_resumed_beside_others_only_if_allowed(store: Store) -> None:
+    sweep_id = _stopped_by(KeyboardInterrupt(), 2, store)
+    busy = sim_engine("busy")
+    with pytest.raises(DeviceError, match="in use by other processes"):
+        list(resume_sweep(Resumption(sweep_id), HookedEngine(engine=busy), store))
+    assert store.sweep(sweep_id).blocks == 2
+    finished(list(resume_sweep(Resumption(sweep_id, allow_busy=True), HookedEngine(engine=busy), store)))
 
 
 def test_resuming_on_another_device_changes_nothing(store: Store) -> None:
@@ -133,7 +156,7 @@ def test_resuming_on_another_device_changes_nothing(store: Store) -> None:
     before = store.sweep(sweep_id)
     engine = HookedEngine(name="sim:other")
     with pytest.raises(UsageError, match="begun with another device"):
-        list(resume_sweep(sweep_id, engine, store))
+        list(resume_sweep(Resumption(sweep_id), engine, store))
     assert store.sweep(sweep_id) == before
     assert engine.keys == []
     assert engine.closed
@@ -142,19 +165,19 @@ def test_resuming_on_another_device_changes_nothing(store: Store) -> None:
 def test_a_finished_sweep_is_not_resumed(store: Store) -> None:
     end = finished(list(run_sweep(SMALL, HookedEngine(), store)))
     with pytest.raises(DataError, match="finished"):
-        list(resume_sweep(end.sweep_id, HookedEngine(), store))
+        list(resume_sweep(Resumption(end.sweep_id), HookedEngine(), store))
 
 
 def test_a_running_sweep_is_not_resumed(store: Store) -> None:
     events = run_sweep(SMALL, HookedEngine(), store)
     next(events)
     with pytest.raises(DataError, match="running"):
-        list(resume_sweep(_only(store), HookedEngine(), store))
+        list(resume_sweep(Resumption(_only(store)), HookedEngine(), store))
     events.close()
 
 
 def test_an_unknown_sweep_is_refused(store: Store) -> None:
     engine = HookedEngine()
     with pytest.raises(DataError):
-        list(resume_sweep("0123", engine, store))
+        list(resume_sweep(Resumption("0123"), engine, store))
     assert engine.closed

@@ -140,6 +140,12 @@ def test_read_only_file_or_directory(mode_of_file: int) -> None:
         assert absent is None or "cannot create the directory" in absent.message
 
 
+def test_a_file_that_nobody_may_write_is_read_only_for_root_too(path: Path) -> None:
+    upgrade(sqlite_url(path))
+    path.chmod(0o444)
+    assert "is read-only" in refusal(path).message
+
+
 def test_one_unreadable_record_does_not_stop_the_rest(path: Path) -> None:
     with Store.open(sqlite_url(path), host=host_view()) as store:
         store.add_sweep(sweep_record())

@@ -245,7 +245,7 @@ def main() -> int:
         "device": facts.to_json(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": options.commit,
-        "command": shlex.join(["python", *sys.argv]),
+        "command": shlex.join(["python", *sys.argv]).replace(str(options.out), "OUT"),
         "driver": facts.staleness.driver,
         "part": options.part,
         "lines": [{**asdict(line), "passed": line.passed} for line in checked],

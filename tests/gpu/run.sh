@@ -6,7 +6,7 @@
 #     sweep      a quick sweep into a new database, and what Auto answers from it
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
-part=$1 out=$2 commit=${3:-$(git rev-parse HEAD 2>/dev/null)}
+part=$1 out=$2 commit=${3:-$(git rev-parse --verify -q HEAD)}
 python=${PYTHON:-python3}
 cd "$(dirname "$0")/../.."
 mkdir -p "$out"
@@ -16,7 +16,7 @@ keep() {
   local limit=$1 status
   shift
   {
-    echo "== $*"
+    echo "== ${*//"$out"/OUT}"
     timeout --kill-after=10 "$limit" "$@" 2>&1
     status=$?
     echo "== exit $status after $SECONDS s"
@@ -49,7 +49,8 @@ sweep() {
 sanitizer() {
   local tool failed=0
   for tool in memcheck initcheck; do
-    keep 250 compute-sanitizer --tool "$tool" --target-processes all --error-exitcode 99 \
+    # cuda.bindings asks the driver for functions of later releases: calls that fail by design, and no memory errors.
+    keep 250 compute-sanitizer --tool "$tool" --report-api-errors no --target-processes all --error-exitcode 99 \
       "$python" -m pytest -q -m gpu -p no:cacheprovider tests/gpu \
       --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py || failed=1
   done

@@ -60,6 +60,7 @@ def examine(database: str) -> Iterator[Finding]:
     devices, driver = _driver()
     yield driver
     yield from map(_device, devices)
+    yield from (_batched_copies(ordinal) for ordinal in range(len(devices)))
     yield _telemetry()
     yield _toolchain(devices)
     yield _variables()
@@ -94,6 +95,20 @@ def _device(facts: DeviceFacts) -> Finding:
     if identity.compute_capability < _OLDEST_CAPABILITY:
         return Finding("device", Status.FAILED, detail, "compute capability 7.5 or newer is needed")
     return Finding("device", Status.OK, detail)
+
+
+def _batched_copies(ordinal: int) -> Finding:
+    """They are tried in a process of their own, since drivers are known to crash and to hang in them."""
+    try:
+        from pega_tune.kernels.batch_probe import probe_batch
+
+        support = probe_batch(ordinal)
+    except ImportError as error:
+        return Finding("batched copies", Status.WARNING, f"not tried on GPU {ordinal}: {error}")
+    if support.supported:
+        return Finding("batched copies", Status.OK, f"work on GPU {ordinal}, signature {support.signature}")
+    hint = "sweeps work, and leave batch plans out"
+    return Finding("batched copies", Status.WARNING, f"do not work on GPU {ordinal}: {support.reason}", hint)
 
 
 def _telemetry() -> Finding:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, TypeAlias
 
+from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.facts import DeviceFacts, Link
 from pega_tune.kernels.plan import AnyPlan, Backend, PlanPair
@@ -72,8 +73,9 @@ class SamplingLimits:
 class TransferBlock:
     """The durable unit of measuring: one shape, in one process, its candidates interleaved in random order.
 
-    The ranges of the block are equal in size (the remainder spread one byte each) and shuffled on both sides, so
-    that none are adjacent and `shape.merged_ranges` is what every backend sees.
+    The ranges of the block are equal in size (the remainder spread one byte each). Unless told otherwise they are
+    shuffled on both sides, so that none are adjacent and `shape.merged_ranges` is what every backend sees. In every
+    other layout too it is the number of ranges, which a contiguous one lets backends merge into one.
 
     Attributes:
         key: names the block within its sweep; equal for the same work in a resumed sweep.
@@ -83,6 +85,7 @@ class TransferBlock:
         seed: of the order, the layout and the data.
         excluded: indices of candidates that take no part, because they have cost an engine before. The order of the
             others is the same with and without them.
+        layout: how the ranges lie.
     """
 
     key: str
@@ -91,8 +94,10 @@ class TransferBlock:
     limits: SamplingLimits
     seed: int
     excluded: frozenset[int] = frozenset()
+    layout: NamedLayout = SHUFFLED
 
     def __post_init__(self) -> None:
+        self.layout.described(self.shape)
         if len({candidate.name for candidate in self.candidates}) < len(self.candidates):
             raise UsageError(f"block {self.key}: two candidates have the same name")
         both = self.shape.direction is Direction.BOTH
@@ -132,6 +137,9 @@ class Measurement:
         submit_s: the part spent in driver calls; seconds.
         device_s: between device events around the work, the longer direction; seconds, None if not measured.
         detail: why the status is not `OK`, one line.
+        wait_cpu_s: processor time of the thread that waits, from submission to completion seen; seconds, None if not
+            measured.
+        sm_s: sum over CTAs of their time on an SM, over the CTAs that an SM holds; seconds, None if not measured.
     """
 
     candidate: int
@@ -142,6 +150,8 @@ class Measurement:
     submit_s: float = 0.0
     device_s: float | None = None
     detail: str = ""
+    wait_cpu_s: float | None = None
+    sm_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Any engine, in a child process that may crash or hang: the parent goes on, and knows which candidate did it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -50,8 +50,18 @@ class IsolatedEngine:
     losses in a row the engine is lost. Used as `Engine`, by the thread that made it.
     """
 
-    def __init__(self, factory: EngineFactory, timeouts: Timeouts | None = None) -> None:
+    def __init__(
+        self,
+        factory: EngineFactory,
+        timeouts: Timeouts | None = None,
+        watch: Callable[[Measurement], None] | None = None,
+    ) -> None:
         """Starts the first child.
+
+        Args:
+            factory: builds the engine, in the child.
+            timeouts: how long the child may be silent.
+            watch: called with each measurement as it comes, those of a child that is lost later included.
 
         Raises:
             PegaTuneError: as raised by the factory in the child.
@@ -59,6 +69,7 @@ class IsolatedEngine:
         """
         self._factory = factory
         self._timeouts = timeouts or Timeouts()
+        self._watch = watch
         self._worker: Worker | None = None
         self._losses = 0
         self._closed = False
@@ -132,6 +143,8 @@ class IsolatedEngine:
                 assert isinstance(reply, Measurement)
                 schedule.record(reply)
                 taken.append(reply)
+                if self._watch is not None:
+                    self._watch(reply)
         except ChildLostError as lost:
             self._count(lost.loss)
             step = schedule.next()

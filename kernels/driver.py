@@ -4,7 +4,7 @@ import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ SUCCESS = 0
 NOT_READY = 600
 
 _LIBRARY = "libcuda.so.1"
-_CUDA_VERSION = 12_000  # selects the ABI of every function, whatever the driver is
+_CUDA_VERSION = 12_000  # what the driver must at least support
 _LEGACY_STREAM = 0  # flags of cuGetProcAddress: not the variants with a default stream per thread
 
 # Those of which cuda.h says that the process or the context is of no use afterwards: uncorrectable memory and link
@@ -36,20 +36,42 @@ class DriverFunction(IntEnum):
     EVENT_RECORD = 3
     EVENT_QUERY = 4
     STREAM_SYNCHRONIZE = 5
+    STREAM_WAIT_EVENT = 6
+    EVENT_SYNCHRONIZE = 7
+    MEMCPY_2D_ASYNC = 8
+    MEMCPY_BATCH_ASYNC_V1 = 9
+    MEMCPY_BATCH_ASYNC_V2 = 10
 
     @property
     def symbol(self) -> str:
         """Name in the driver API, without the suffix of its version."""
-        return _SYMBOLS[self]
+        return _ENTRIES[self].symbol
+
+    @property
+    def is_optional(self) -> bool:
+        """Whether a usable driver may lack it."""
+        return _ENTRIES[self].cuda_version > _CUDA_VERSION
 
 
-_SYMBOLS = (
-    "cuMemcpyHtoDAsync",
-    "cuMemcpyDtoHAsync",
-    "cuLaunchKernel",
-    "cuEventRecord",
-    "cuEventQuery",
-    "cuStreamSynchronize",
+class _Entry(NamedTuple):
+    """How `cuGetProcAddress` finds a function; the version selects its ABI, whatever the driver is."""
+
+    symbol: str
+    cuda_version: int = _CUDA_VERSION
+
+
+_ENTRIES = (
+    _Entry("cuMemcpyHtoDAsync"),
+    _Entry("cuMemcpyDtoHAsync"),
+    _Entry("cuLaunchKernel"),
+    _Entry("cuEventRecord"),
+    _Entry("cuEventQuery"),
+    _Entry("cuStreamSynchronize"),
+    _Entry("cuStreamWaitEvent"),
+    _Entry("cuEventSynchronize"),
+    _Entry("cuMemcpy2DAsync"),
+    _Entry("cuMemcpyBatchAsync", 12_080),
+    _Entry("cuMemcpyBatchAsync", 13_000),
 )
 
 
@@ -103,16 +125,16 @@ class DriverTable:
     name_of: Callable[[int], str] = str
 
     @classmethod
-    def of(cls, addresses: Mapping[str, int], name_of: Callable[[int], str] = str) -> "DriverTable":
-        """A table of the functions given by name, every one of `DriverFunction`.
+    def of(cls, addresses: Mapping[DriverFunction, int], name_of: Callable[[int], str] = str) -> "DriverTable":
+        """A table of the functions given; optional ones may be missing or null.
 
         Raises:
-            UsageError: functions are missing, unknown or null.
+            UsageError: others are.
         """
-        wrong = set(_SYMBOLS).symmetric_difference(addresses) | {name for name in addresses if not addresses[name]}
+        wrong = [f.symbol for f in DriverFunction if not (addresses.get(f) or f.is_optional)]
         if wrong:
-            raise UsageError(f"a driver table needs exactly its functions; look at {', '.join(sorted(wrong))}")
-        return cls(np.array([addresses[symbol] for symbol in _SYMBOLS], np.uint64), name_of)
+            raise UsageError(f"a driver table needs {', '.join(wrong)}")
+        return cls(np.array([addresses.get(function, 0) for function in DriverFunction], np.uint64), name_of)
 
     @classmethod
     def resolve(cls, load: Callable[[], Any] = _load) -> "DriverTable":
@@ -122,14 +144,18 @@ class DriverTable:
             load: loads the driver's library, or raises OSError.
 
         Raises:
-            DriverMissingError: there is no driver, or it lacks a function.
+            DriverMissingError: there is no driver, or it lacks a function that is not optional.
         """
         try:
             library = load()
         except OSError as error:
             hint = "install the NVIDIA driver, or give the container access to it"
             raise DriverMissingError(f"there is no NVIDIA driver: {error}", hint) from error
-        return cls.of({symbol: _find(library, symbol) for symbol in _SYMBOLS}, _Names(library))
+        return cls.of({function: _find(library, function) for function in DriverFunction}, _Names(library))
+
+    def has(self, function: DriverFunction) -> bool:
+        """Whether a function is there; calling one that is not would crash."""
+        return bool(self.addresses[function])
 
     def address(self, function: DriverFunction) -> np.uint64:
         """Where a function is."""
@@ -156,8 +182,8 @@ class _Names:
         return name.value.decode()
 
 
-def _find(library: Any, symbol: str) -> int:
-    """The address of a function, in the version that belongs to `_CUDA_VERSION`."""
+def _find(library: Any, function: DriverFunction) -> int:
+    """The address of a function; 0 if it is optional and not there."""
     hint = "CUDA 12.0 needs driver 525 or newer"
     try:
         get_address = library.cuGetProcAddress_v2
@@ -166,7 +192,10 @@ def _find(library: Any, symbol: str) -> int:
     found = ctypes.c_void_p()
     get_address.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p)
     get_address.restype = ctypes.c_int
-    status = get_address(symbol.encode(), ctypes.byref(found), _CUDA_VERSION, _LEGACY_STREAM, None)
-    if status != SUCCESS or not found.value:
-        raise DriverMissingError(f"the NVIDIA driver has no {symbol} of CUDA 12.0 (result {status})", hint)
-    return found.value
+    entry = _ENTRIES[function]
+    status = get_address(entry.symbol.encode(), ctypes.byref(found), entry.cuda_version, _LEGACY_STREAM, None)
+    if status == SUCCESS and found.value:
+        return found.value
+    if function.is_optional:
+        return 0
+    raise DriverMissingError(f"the NVIDIA driver has no {entry.symbol} of CUDA 12.0 (result {status})", hint)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from llvmlite import ir
-from numba import njit, types
+from numba import cfunc, njit, types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
@@ -27,6 +27,21 @@ def native(function: F) -> F:
 def _declare(function: F, cache: bool) -> F:
     compiled: F = njit(nogil=True, error_model="numpy", cache=cache)(function)
     return compiled
+
+
+def callback(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compiles a function to a C function with an `address`, as `native`; calling it takes no lock either.
+
+    That is how native code runs native code of another module: through the address, with `foreign`.
+    """
+
+    def declare(function: Callable[..., Any]) -> Any:
+        try:
+            return cfunc(signature, cache=True, error_model="numpy")(function)
+        except RuntimeError:
+            return cfunc(signature, error_model="numpy")(function)
+
+    return declare
 
 
 def foreign(*arguments: types.Type) -> Callable[[Any, tuple[Any, ...]], int]:
@@ -58,3 +73,14 @@ def _call_by_address(context: Any, builder: Any, signature: Any, values: Any) ->
     c_types = [context.get_value_type(argument) for argument in signature.args[1]]
     pointer = ir.FunctionType(ir.IntType(32), c_types).as_pointer()
     return builder.call(builder.inttoptr(address, pointer), cgutils.unpack_tuple(builder, arguments))
+
+
+def _to_pointer(_typing_context: Any, _address: Any) -> Any:
+    def codegen(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.uint64), codegen
+
+
+pointer: Callable[[Any], Any] = intrinsic(_to_pointer)
+"""A uint64 address as a pointer, of which `numba.carray` makes an array; for native code only."""

@@ -43,8 +43,7 @@ class KernelOptions:
 
     Attributes:
         max_grid_blocks: most CTAs of one launch, 1 to 65,535. The launch takes fewer if there is less work.
-        chunk_descriptors: descriptors per launch, the next chunk being submitted when the last has completed;
-            None puts the whole transfer into one launch.
+        chunk_descriptors: descriptors per launch; None puts the whole transfer into one launch.
     """
 
     max_grid_blocks: int = MAX_GRID_BLOCKS
@@ -66,9 +65,11 @@ class CopyPlan:
         variant: which copy kernel; None for backends without one.
         threads: threads per CTA, a multiple of 32 up to 1024; None for backends without a kernel.
         options: bounds on the kernel; None for backends without one.
-        chunk_bytes: bytes per DMA command, with completion backpressure; None does not cut.
+        chunk_bytes: most bytes of a chunk of DMA commands; None does not cut.
         stream_priority: as in `cuStreamCreateWithPriority`, lower is stronger. Orders kernels only.
         completion: how the host waits.
+        backpressure: whether a chunk is submitted only when the one before has completed; otherwise all are enqueued
+            at once. Plans without chunks have it, which changes nothing.
     """
 
     backend: Backend
@@ -78,6 +79,7 @@ class CopyPlan:
     chunk_bytes: int | None = None
     stream_priority: int = 0
     completion: Completion = Completion.POLL
+    backpressure: bool = True
 
     def __post_init__(self) -> None:
         runs_kernel = self.backend in (Backend.KERNEL, Backend.STAGED)
@@ -89,6 +91,13 @@ class CopyPlan:
             raise UsageError(f"threads is a multiple of {WARP_THREADS} up to {MAX_THREADS}, not {self.threads}")
         if self.chunk_bytes is not None and self.chunk_bytes < 1:
             raise UsageError(f"chunk_bytes is at least 1, not {self.chunk_bytes}")
+        if not self.backpressure and not self.is_chunked:
+            raise UsageError("a plan without chunks has nothing to hold back; leave backpressure on")
+
+    @property
+    def is_chunked(self) -> bool:
+        """Whether the transfer is cut into chunks."""
+        return bool(self.chunk_bytes or (self.options and self.options.chunk_descriptors))
 
     @property
     def resident_threads(self) -> int:
@@ -105,6 +114,8 @@ class CopyPlan:
                 words.append(f"chunk={self.options.chunk_descriptors}")
         if self.chunk_bytes:
             words.append(f"chunk_bytes={self.chunk_bytes}")
+        if not self.backpressure:
+            words.append("enqueue-only")
         if self.stream_priority:
             words.append(f"prio={self.stream_priority}")
         if self.completion is not Completion.POLL:
@@ -122,6 +133,7 @@ class CopyPlan:
             "chunk_bytes": self.chunk_bytes,
             "stream_priority": self.stream_priority,
             "completion": str(self.completion),
+            "backpressure": self.backpressure,
         }
 
     @classmethod
@@ -141,6 +153,7 @@ class CopyPlan:
             chunk_bytes=data["chunk_bytes"],
             stream_priority=data["stream_priority"],
             completion=Completion(data["completion"]),
+            backpressure=bool(data.get("backpressure", True)),  # absent from plans stored before it was an option
         )
 
 

@@ -10,6 +10,7 @@ from pega_tune.kernels.driver import NOT_READY, DriverCallError
 
 _NON_BLOCKING: Final = 0x1  # CU_STREAM_NON_BLOCKING: does not wait for the legacy default stream
 _TIMING: Final = 0x0  # CU_EVENT_DEFAULT
+_BLOCKING: Final = 0x1  # CU_EVENT_BLOCKING_SYNC: whoever waits sleeps
 _NO_TIMING: Final = 0x2  # CU_EVENT_DISABLE_TIMING
 
 
@@ -112,13 +113,14 @@ class Event:
         handle: CUevent, for native code.
     """
 
-    def __init__(self, timing: bool = False) -> None:
+    def __init__(self, timing: bool = False, blocking: bool = False) -> None:
         """Creates the event.
 
         Args:
             timing: whether `elapsed_s` may use it; an event without timing is cheaper.
+            blocking: whether who waits for it sleeps until the device interrupts, instead of spinning.
         """
-        self._event = call("cuEventCreate", _TIMING if timing else _NO_TIMING)
+        self._event = call("cuEventCreate", (_TIMING if timing else _NO_TIMING) | (_BLOCKING if blocking else 0))
         self.handle = int(self._event)
 
     def __enter__(self) -> "Event":

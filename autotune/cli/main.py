@@ -11,7 +11,7 @@ from typing import NoReturn
 import typer
 
 from pega_tune import __version__
-from pega_tune.autotune.cli import db, decide, devices, doctor, profiles, sweep, sweeps
+from pega_tune.autotune.cli import bench, db, decide, devices, doctor, profiles, sweep, sweeps
 from pega_tune.autotune.cli.errors import explain, without_passwords
 from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
 from pega_tune.autotune.cli.session import Session
@@ -32,7 +32,7 @@ app = typer.Typer(
 )
 for register in (doctor, devices, sweep, decide):
     register.add_to(app)
-for group in (sweeps, profiles, db):
+for group in (sweeps, profiles, bench, db):
     app.add_typer(group.app)
 
 

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Final
 
-from pega_tune.kernels.plan import AnyPlan, Backend, Completion, CopyPlan, PlanPair
+from pega_tune.kernels.batch_probe import BatchSupport
+from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, PlanPair, Variant
 from pega_tune.kernels.stream import PriorityRange
 
-BACKENDS: Final = (Backend.DIRECT, Backend.KERNEL)
+NOT_TRIED: Final = BatchSupport.no("it has not been tried")
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,25 +17,29 @@ class Abilities:
     Attributes:
         priorities: of streams.
         max_threads: most threads per CTA of the copy kernels.
+        batch: whether batched copies work.
     """
 
     priorities: PriorityRange
     max_threads: int
+    batch: BatchSupport = NOT_TRIED
+
+    @property
+    def backends(self) -> tuple[Backend, ...]:
+        """Those that work here."""
+        return tuple(backend for backend in Backend if backend is not Backend.BATCH or self.batch.supported)
 
     def refusal(self, plan: AnyPlan) -> str:
         """Why a plan cannot run, one line; empty if it can."""
         if isinstance(plan, PlanPair):
-            fused = "a load and a save do not share a launch here" if plan.fused else ""
-            return fused or self._refusal(plan.load) or self._refusal(plan.save)
+            return self._refusal(plan.load) or self._refusal(plan.save) or _pair_refusal(plan)
         return self._refusal(plan)
 
     def _refusal(self, plan: CopyPlan) -> str:
-        if plan.backend not in BACKENDS:
-            return f"backend {plan.backend} does not run here"
-        if plan.chunk_bytes or (plan.options and plan.options.chunk_descriptors):
-            return "transfers are not cut into chunks here"
-        if plan.completion is not Completion.POLL:
-            return f"completion {plan.completion} is not measured here"
+        if plan.backend not in self.backends:
+            return f"batched copies do not work here: {self.batch.reason}"
+        if plan.backend is Backend.STAGED and plan.variant is not Variant.WARP:
+            return f"staged plans run the {Variant.WARP} kernel, not {plan.variant}"
         if plan.threads and plan.threads > self.max_threads:
             return f"the kernel takes up to {self.max_threads} threads here, not {plan.threads}"
         if not self.priorities.strongest <= plan.stream_priority <= self.priorities.weakest:
@@ -42,3 +47,16 @@ class Abilities:
             bounds = f"{self.priorities.weakest} (weakest) to {self.priorities.strongest} (strongest)"
             return f"stream priorities are {bounds} here, not {plan.stream_priority}"
         return ""
+
+
+def _pair_refusal(pair: PlanPair) -> str:
+    load, save = pair.load, pair.save
+    if load.completion is not save.completion:
+        return f"one thread waits for both directions, and not by {load.completion} and {save.completion}"
+    if not pair.fused:
+        return ""
+    if {load.backend, save.backend} != {Backend.STAGED}:
+        return "only staged plans share a launch"
+    if (load.threads, load.options, load.stream_priority) != (save.threads, save.options, save.stream_priority):
+        return "a shared launch has one grid, one number of threads and one stream priority"
+    return ""

@@ -1,35 +1,36 @@
 """What transfers are run and verified on, from one block to the next."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pega_tune.autotune.cuda.abilities import Abilities
-from pega_tune.autotune.cuda.buffers import Buffers, Need
+from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.lanes import Lane, LaneRun
 from pega_tune.autotune.cuda.layout import Layout, odd_ranges
+from pega_tune.autotune.cuda.need import Need
 from pega_tune.autotune.cuda.timing import Timing, time_transfer
 from pega_tune.autotune.cuda.verifying import Leg, Verifier
 from pega_tune.kernels.context import PrimaryContext
-from pega_tune.kernels.plan import CopyPlan
+from pega_tune.kernels.plan import AnyPlan, Backend, PlanPair
 from pega_tune.kernels.shape import Direction
 
 _ODD_SEED: Final = 408
 
+Layouts: TypeAlias = Mapping[Direction, Layout]
+
 
 @dataclass(frozen=True, slots=True)
-class DirectedRun:
-    """One direction of a transfer.
+class Transfer:
+    """A transfer of one or both directions, to run any number of times.
 
     Attributes:
-        direction: which way.
-        layout: where the ranges lie.
-        run: moves them.
+        runs: what moves it, in the order of submission; one for both directions if they are fused.
+        layouts: where the ranges of each direction lie.
     """
 
-    direction: Direction
-    layout: Layout
-    run: LaneRun
+    runs: tuple[LaneRun, ...]
+    layouts: Layouts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,50 +51,90 @@ class Bench:
     verifier: Verifier
     abilities: Abilities
 
-    def reserve(self, need: Need, directions: tuple[Direction, ...]) -> None:
-        """Gives the lanes of these directions slabs that satisfy the need; runs made before are void.
+    def reserve(self, need: Need, directions: tuple[Direction, ...], plans: Iterable[AnyPlan] = ()) -> None:
+        """Gives the lanes of these directions slabs that satisfy the need; transfers made before are void.
+
+        Args:
+            need: of each direction, without staging.
+            directions: which ones.
+            plans: what will run; staged plans are given staging buffers.
 
         Raises:
             MemoryLimitError: there is not so much memory.
         """
-        self.buffers.reserve(dict.fromkeys(directions, need))
+        needs = dict.fromkeys(directions, need)
+        for plan in plans:
+            for direction in _staged_directions(plan, directions):
+                needs[direction] = needs[direction].union(need.staged())
+            if isinstance(plan, PlanPair) and plan.fused:
+                needs[Direction.H2D] = needs[Direction.H2D].union(need.staged().fused())
+        self.buffers.reserve(needs)
         for direction in directions:
             self.lanes[direction].attach(self.buffers[direction])
 
-    def run(self, direction: Direction, layout: Layout, plan: CopyPlan) -> DirectedRun:
-        """A transfer of the ranges of a layout in one direction."""
-        lane = self.lanes[direction]
-        return DirectedRun(direction, layout, lane.run(lane.slabs.batch(layout), plan))
+    def transfer(self, plan: AnyPlan, layouts: Layouts) -> Transfer:
+        """A transfer of the ranges of one layout, or of one per direction by a pair.
 
-    def verify(self, runs: tuple[DirectedRun, ...], seed: int) -> str:
+        Raises:
+            UnsupportedPlanError: a plan does not run here.
+        """
+        batches = {way: self.lanes[way].slabs.batch(layout) for way, layout in layouts.items()}
+        if not isinstance(plan, PlanPair):
+            ((way, batch),) = batches.items()
+            return Transfer((self.lanes[way].run(batch, plan),), layouts)
+        load, save = batches[Direction.H2D], batches[Direction.D2H]
+        if plan.fused:
+            return Transfer((self.lanes[Direction.H2D].run_fused(load, save, plan),), layouts)
+        runs = (self.lanes[Direction.H2D].run(load, plan.load), self.lanes[Direction.D2H].run(save, plan.save))
+        # A staged save begins with an upload, which would stand behind the load in the queue of the copy engine.
+        return Transfer(runs[::-1] if plan.save.backend is Backend.STAGED else runs, layouts)
+
+    def verify(self, transfer: Transfer, seed: int) -> str:
         """Runs a transfer between fresh data and poison; what is wrong, or nothing."""
-        legs = [Leg(run.direction, self.lanes[run.direction], run.layout) for run in runs]
-        return self.verifier.verify(legs, self.buffers.mirror, seed, lambda: self.time(runs))
+        legs = [Leg(way, self.lanes[way], layout) for way, layout in transfer.layouts.items()]
+        return self.verifier.verify(legs, self.buffers.mirror, seed, lambda: self.time(transfer))
 
-    def time(self, runs: tuple[DirectedRun, ...], meanwhile: Callable[[], None] | None = None) -> Timing:
+    def time(self, transfer: Transfer, meanwhile: Callable[[], None] | None = None) -> Timing:
         """Runs a transfer, as `time_transfer`."""
-        return time_transfer([run.run for run in runs], meanwhile=meanwhile)
+        return time_transfer(transfer.runs, meanwhile=meanwhile)
 
 
 class OddTransfers:
     """Verifies plans on awkward ranges: every size from 1 to 4097, every pair of alignments, guards between.
 
-    Each plan is verified once per direction and engine.
+    Each plan is verified once per direction and engine, a fused pair once.
 
     Attributes:
-        need: what must have been reserved for the direction.
+        need: what must have been reserved for the directions, beside what the plan itself needs.
     """
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
         self._layout = odd_ranges(_ODD_SEED)
-        self._verdicts: dict[tuple[Direction, CopyPlan], str] = {}
+        self._verdicts: dict[tuple[Direction, AnyPlan], str] = {}
         self.need: Final = Need.of(len(self._layout.nbytes), self._layout.extent_bytes)
 
-    def verify(self, direction: Direction, plan: CopyPlan) -> str:
-        """What is wrong, or nothing."""
+    def verify(self, direction: Direction, plan: AnyPlan) -> str:
+        """What is wrong, or nothing.
+
+        Args:
+            direction: both for a pair that is not the same as its two legs.
+            plan: to verify.
+
+        Raises:
+            UnsupportedPlanError, DriverCallError: it could not be run, and there is no verdict.
+        """
         key = (direction, plan)
         if key not in self._verdicts:
-            wrong = self._bench.verify((self._bench.run(direction, self._layout, plan),), len(self._verdicts))
+            transfer = self._bench.transfer(plan, dict.fromkeys(direction.legs, self._layout))
+            wrong = self._bench.verify(transfer, len(self._verdicts))
             self._verdicts[key] = f"odd sizes and addresses: {wrong}" if wrong else ""
         return self._verdicts[key]
+
+
+def _staged_directions(plan: AnyPlan, directions: tuple[Direction, ...]) -> Iterator[Direction]:
+    """Those of the directions in which a plan is staged."""
+    legs = (plan.load, plan.save) if isinstance(plan, PlanPair) else (plan,)
+    for direction, leg in zip(directions, legs, strict=False):
+        if leg.backend is Backend.STAGED:
+            yield direction

@@ -1,13 +1,14 @@
 """The steps of one block, run on a GPU."""
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-from pega_tune.autotune.cuda.bench import Bench, DirectedRun, OddTransfers
-from pega_tune.autotune.cuda.buffers import Need
+from pega_tune.autotune.cuda.bench import Bench, OddTransfers, Transfer
 from pega_tune.autotune.cuda.layout import GUARD_BYTES, Layout, equal_ranges, extent_bytes
+from pega_tune.autotune.cuda.need import Need
 from pega_tune.autotune.cuda.sampling import LoadSampler
 from pega_tune.autotune.engine import (
     Candidate,
@@ -21,12 +22,11 @@ from pega_tune.autotune.engine import (
 from pega_tune.autotune.measuring.schedule import Step
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.driver import DriverCallError
-from pega_tune.kernels.plan import CopyPlan, PlanPair, direct
+from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair, direct
+from pega_tune.kernels.prepare import CapacityError
 from pega_tune.kernels.shape import Direction
 
 _SEEDS_PER_BLOCK: Final = 1 << 16
-
-_Legs: TypeAlias = tuple[tuple[Direction, CopyPlan], ...]
 
 
 class BlockRunner:
@@ -44,9 +44,13 @@ class BlockRunner:
         self._sampler = sampler
         self._warm: set[int] = set()
         shape = block.shape
-        bench.reserve(Need.of(shape.merged_ranges, extent_bytes(shape)).union(odd.need), shape.direction.legs)
+        need = Need.of(shape.merged_ranges, extent_bytes(shape, block.layout))
+        plans = (c.plan for i, c in enumerate(block.candidates) if i not in block.excluded)
+        runnable = (plan for plan in plans if not bench.abilities.refusal(plan))
+        bench.reserve(need.union(odd.need), shape.direction.legs, runnable)
         # Each direction has a shuffle of its own.
-        self._layouts = {way: equal_ranges(shape, block.seed + i) for i, way in enumerate(shape.direction.legs)}
+        ways = enumerate(shape.direction.legs)
+        self._layouts = {way: equal_ranges(shape, block.seed + i, block.layout) for i, way in ways}
 
     def execute(self, step: Step) -> Measurement:
         """Runs one step.
@@ -60,7 +64,7 @@ class BlockRunner:
             return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=refusal)
         try:
             return self._verify(step, candidate) if step.phase is Phase.VERIFY else self._time(step, candidate)
-        except UnsupportedPlanError as error:  # a backend knows more limits than we do
+        except (UnsupportedPlanError, CapacityError) as error:  # a backend knows more limits than we do
             return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=error.message)
         except DriverCallError as error:
             return self._failed(step, error)
@@ -68,18 +72,18 @@ class BlockRunner:
     def _verify(self, step: Step, candidate: Candidate) -> Measurement:
         wrong = ""
         if candidate.kind is not CandidateKind.CEILING:
-            verdicts = (self._odd.verify(direction, plan) for direction, plan in self._legs(candidate))
+            verdicts = (self._odd.verify(*part) for part in self._parts(candidate.plan))
             wrong = next((verdict for verdict in verdicts if verdict), "")
         seed = self._block.seed * _SEEDS_PER_BLOCK + step.candidate
-        wrong = wrong or self._bench.verify(self._runs(candidate), seed)
+        wrong = wrong or self._bench.verify(self._transfer(candidate), seed)
         return Measurement(step.candidate, step.phase, Status.MISMATCH if wrong else Status.OK, detail=wrong)
 
     def _time(self, step: Step, candidate: Candidate) -> Measurement:
-        runs = self._runs(candidate)
+        transfer = self._transfer(candidate)
         if step.candidate not in self._warm:
             self._warm.add(step.candidate)
-            self._bench.time(runs, meanwhile=self._sampler.sample)
-        timing = self._bench.time(runs)
+            self._bench.time(transfer, meanwhile=self._sampler.sample)
+        timing = self._bench.time(transfer)
         measurement = Measurement(
             step.candidate,
             step.phase,
@@ -87,6 +91,7 @@ class BlockRunner:
             prepare_s=timing.prepare_s,
             submit_s=timing.submit_s,
             device_s=timing.device_s,
+            wait_cpu_s=timing.wait_cpu_s,
         )
         if timing.device_s > 0:
             return measurement
@@ -101,22 +106,32 @@ class BlockRunner:
             raise EngineLostError(f"the context is lost: {lost.message}", lost.hint) from error
         return Measurement(step.candidate, step.phase, Status.INVALID, detail=error.message)
 
-    def _runs(self, candidate: Candidate) -> tuple[DirectedRun, ...]:
-        run = self._contiguous if candidate.kind is CandidateKind.CEILING else self._scattered
-        return tuple(run(direction, plan) for direction, plan in self._legs(candidate))
+    def _transfer(self, candidate: Candidate) -> Transfer:
+        if candidate.kind is not CandidateKind.CEILING:
+            return self._bench.transfer(candidate.plan, self._layouts)
+        whole = {way: self._contiguous(layout) for way, layout in self._layouts.items()}
+        return self._bench.transfer(_ceiling_of(candidate.plan), whole)
 
-    def _scattered(self, direction: Direction, plan: CopyPlan) -> DirectedRun:
-        return self._bench.run(direction, self._layouts[direction], plan)
-
-    def _contiguous(self, direction: Direction, plan: CopyPlan) -> DirectedRun:
-        """The same bytes in one range, by one DMA command."""
-        block = self._layouts[direction]
+    def _contiguous(self, layout: Layout) -> Layout:
+        """The same bytes in one range."""
         begin = np.array([GUARD_BYTES], np.uint64)
-        whole = Layout(begin, begin, np.array([self._block.shape.total_bytes], np.uint64), block.extent_bytes)
-        return self._bench.run(direction, whole, replace(direct(), stream_priority=plan.stream_priority))
+        return Layout(begin, begin, np.array([self._block.shape.total_bytes], np.uint64), layout.extent_bytes)
 
-    def _legs(self, candidate: Candidate) -> _Legs:
-        plan = candidate.plan
-        if isinstance(plan, PlanPair):
-            return (Direction.H2D, plan.load), (Direction.D2H, plan.save)
-        return ((self._block.shape.direction, plan),)
+    def _parts(self, plan: AnyPlan) -> Iterator[tuple[Direction, AnyPlan]]:
+        """What is verified by itself: a plan, the two legs of a pair, or a fused pair, whose legs are one."""
+        if isinstance(plan, PlanPair) and not plan.fused:
+            yield Direction.H2D, plan.load
+            yield Direction.D2H, plan.save
+        else:
+            yield self._block.shape.direction, plan
+
+
+def _ceiling_of(plan: AnyPlan) -> AnyPlan:
+    """One DMA command a direction, on streams and with a wait like those of the plan."""
+    if isinstance(plan, PlanPair):
+        return PlanPair(_command_like(plan.load), _command_like(plan.save))
+    return _command_like(plan)
+
+
+def _command_like(plan: CopyPlan) -> CopyPlan:
+    return replace(direct(), stream_priority=plan.stream_priority, completion=plan.completion)

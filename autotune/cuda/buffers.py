@@ -1,10 +1,11 @@
 """The memory of an engine: a host slab and a device slab per direction, and a mirror to compare with.
 
-It is allocated on first need and kept; it grows when a block needs more, never beyond the limits.
+It is allocated on first need and kept; it grows when a block needs more, never beyond the limits. Staging buffers are
+there from the first block on that needs them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Protocol
 
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.layout import Layout
 from pega_tune.autotune.cuda.limits import MemoryLimits
+from pega_tune.autotune.cuda.need import GRAIN_BYTES, LEAST_STAGING_BYTES, Need
 from pega_tune.autotune.engine import MemoryLimitError
-from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, MIN_TILE_BYTES, DescriptorSpace, descriptor_bound
+from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, DescriptorSpace
 from pega_tune.kernels.memory import DeviceMemory, OutOfDeviceMemoryError, OutOfPinnedMemoryError, PinnedMemory
 from pega_tune.kernels.ranges import DeviceRegion, HostRegion, RangeBatch
 from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.staging import StagingBuffer
 
-_GRAIN_BYTES: Final = 2 << 20  # one large page
 _ALLOCATION: Final = 0  # all ranges of a direction lie in one allocation on each side
 
 
@@ -53,50 +55,13 @@ class Allocators:
     pinned: Callable[[int], HostMemory] = PinnedMemory
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a direction needs.
-
-    Attributes:
-        extent_bytes: of either slab.
-        descriptors: most descriptors of one transfer.
-    """
-
-    extent_bytes: int
-    descriptors: int
-
-    @classmethod
-    def of(cls, ranges: int, extent_bytes: int) -> "Need":
-        """Enough for so many ranges in so many bytes, cut into the finest tiles."""
-        return cls(extent_bytes, descriptor_bound(ranges, extent_bytes, MIN_TILE_BYTES))
-
-    def covers(self, other: "Need") -> bool:
-        """Whether what satisfies this need satisfies the other one."""
-        return self.extent_bytes >= other.extent_bytes and self.descriptors >= other.descriptors
-
-    def union(self, other: "Need | None") -> "Need":
-        """What satisfies both."""
-        if other is None:
-            return self
-        return Need(max(self.extent_bytes, other.extent_bytes), max(self.descriptors, other.descriptors))
-
-    @property
-    def slab_bytes(self) -> int:
-        """Size of either slab."""
-        return -(-self.extent_bytes // _GRAIN_BYTES) * _GRAIN_BYTES
-
-    @property
-    def total_bytes(self) -> int:
-        """What is allocated on either side, descriptors included."""
-        return self.slab_bytes + self.descriptors * DESCRIPTOR_BYTES
-
-
 class Slabs:
-    """The slabs and the descriptor space of one direction.
+    """The slabs, the descriptor space and the staging buffer of one direction.
 
     Attributes:
         need: what they satisfy.
         descriptors: through which descriptors reach the device.
+        staging: through which staged transfers pass; None for none.
     """
 
     def __init__(self, need: Need, allocators: Allocators) -> None:
@@ -110,6 +75,7 @@ class Slabs:
         try:
             self._host, self._device = self._allocate(need.slab_bytes, allocators)
             table, remote = self._allocate(need.descriptors * DESCRIPTOR_BYTES, allocators)
+            self.staging = self._allocate_staging(need.staging_bytes, allocators)
         except BaseException:
             self.close()
             raise
@@ -154,6 +120,13 @@ class Slabs:
         self._open.append(device)
         return host, device
 
+    def _allocate_staging(self, nbytes: int, allocators: Allocators) -> StagingBuffer | None:
+        if not nbytes:
+            return None
+        memory = allocators.device(nbytes)
+        self._open.append(memory)
+        return StagingBuffer(memory.address, nbytes)
+
 
 class Buffers:
     """All memory of an engine, within its limits."""
@@ -187,9 +160,13 @@ class Buffers:
     def reserve(self, needs: Mapping[Direction, Need]) -> None:
         """Makes sure of slabs for the directions of `needs`; what other directions hold may be given up for them.
 
+        Staging buffers are as large as the limits allow beside everything else, and there are none if that is too
+        little to be worth it.
+
         Raises:
             MemoryLimitError: it does not fit the limits, or the driver has not so much; nothing is reserved then.
         """
+        needs = _within(needs, self._limits)
         held = {direction: slabs.need for direction, slabs in self._slabs.items()}
         if all(direction in held and held[direction].covers(need) for direction, need in needs.items()):
             return
@@ -232,10 +209,21 @@ class Buffers:
             self._slabs[direction] = Slabs(need, self._allocators)
 
 
+def _within(needs: Mapping[Direction, Need], limits: MemoryLimits) -> dict[Direction, Need]:
+    """The needs with no larger staging buffers than there is room for."""
+    sharing = sum(need.staging_bytes > 0 for need in needs.values())
+    if not sharing:
+        return dict(needs)
+    room = limits.device_bytes - sum(need.device_bytes - need.staging_bytes for need in needs.values())
+    share = max(0, room // sharing // GRAIN_BYTES * GRAIN_BYTES)
+    most = share if share >= LEAST_STAGING_BYTES else 0
+    return {way: replace(need, staging_bytes=min(need.staging_bytes, most)) for way, need in needs.items()}
+
+
 def _lack(wanted: Mapping[Direction, Need], limits: MemoryLimits) -> str:
     """Which limit the needs exceed, with the numbers; empty if none."""
-    device = sum(need.total_bytes for need in wanted.values())
-    host = device + max(need.slab_bytes for need in wanted.values())
+    device = sum(need.device_bytes for need in wanted.values())
+    host = sum(need.host_bytes for need in wanted.values()) + max(need.slab_bytes for need in wanted.values())
     if device > limits.device_bytes:
         return f"{device} bytes of device memory are needed and {limits.device_bytes} may be used"
     if host > limits.host_bytes:

@@ -9,18 +9,22 @@ from typing import Final
 
 from numba.core import config
 
-from pega_tune.autotune.cuda.abilities import BACKENDS, Abilities
+from pega_tune.autotune.cuda.abilities import Abilities
 from pega_tune.autotune.cuda.bench import Bench, OddTransfers
 from pega_tune.autotune.cuda.block import BlockRunner
 from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.comparing import POISON, Comparer
-from pega_tune.autotune.cuda.lanes import Lane, Machinery
+from pega_tune.autotune.cuda.lanes import Lane
 from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
+from pega_tune.autotune.cuda.machinery import Machinery
 from pega_tune.autotune.cuda.sampling import LoadSampler
 from pega_tune.autotune.cuda.verifying import Verifier
 from pega_tune.autotune.engine import Capabilities, Conditions, EngineLostError, Measurement, TransferBlock
 from pega_tune.autotune.measuring.schedule import run_block
 from pega_tune.errors import DeviceError
+from pega_tune.kernels.backends.base import UnsupportedPlanError
+from pega_tune.kernels.backends.staged import staged
+from pega_tune.kernels.batch_probe import probe_batch
 from pega_tune.kernels.compiling import compile_ptx, kernel_digest, kernel_name, link_cubin
 from pega_tune.kernels.context import PrimaryContext
 from pega_tune.kernels.driver import DriverCallError, DriverTable
@@ -28,7 +32,7 @@ from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.host import Host
 from pega_tune.kernels.memory import OutOfPinnedMemoryError, PinnedMemory
 from pega_tune.kernels.module import KernelFunction, Module
-from pega_tune.kernels.plan import CopyPlan, Variant, direct, kernel
+from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.probe import NoDeviceError, list_cuda_devices, list_devices
 from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.stream import effective_priorities, priority_range
@@ -37,8 +41,15 @@ from pega_tune.kernels.telemetry import Telemetry
 # Slabs are rounded up and have guards; without this much less, a block that just fits would not.
 _ROUNDING_BYTES: Final = 16 << 20
 
-# One of each kind of code that is compiled on its first call.
-_WARM_UP: Final[tuple[CopyPlan, ...]] = (direct(), *(kernel(variant, 8, 256) for variant in Variant))
+# One of each kind of code that is compiled on its first call. Batched copies run no such code of their own, and a
+# driver in which they fail all the same must not cost the engine.
+_WARM_UP: Final[tuple[CopyPlan, ...]] = (
+    direct(),
+    *(kernel(variant, 8, 256) for variant in Variant),
+    CopyPlan(Backend.PITCHED),
+    staged(),
+)
+_FUSED: Final = PlanPair(staged(), staged(), fused=True)
 
 
 class CudaEngine:
@@ -58,6 +69,7 @@ class CudaEngine:
         if config.ENABLE_CUDASIM:
             raise DeviceError("numba's CUDA simulator is on, which moves no bytes", "unset NUMBA_ENABLE_CUDASIM")
         ordinal, self._facts, bus_id = _find(uuid)
+        batch = probe_batch(ordinal)  # in a process that is gone before anybody looks who else is on the device
         with contextlib.ExitStack() as stack:
             self._telemetry = Telemetry(bus_id, uuid)
             stack.callback(self._telemetry.close)
@@ -65,9 +77,10 @@ class CudaEngine:
             self._context = stack.enter_context(PrimaryContext(ordinal))
             functions = {variant: self._load(variant, stack) for variant in Variant}
             self._priorities = effective_priorities()
-            abilities = Abilities(priority_range(), min(function.max_threads for function in functions.values()))
+            max_threads = min(function.max_threads for function in functions.values())
+            abilities = Abilities(priority_range(), max_threads, batch)
             self._limits = self._measure_limits().capped(max_device_bytes, max_host_bytes)
-            machinery = Machinery(DriverTable.resolve(), functions)
+            machinery = Machinery(DriverTable.resolve(), functions, batch.signature)
             lanes = {way: stack.enter_context(Lane(way, machinery)) for way in Direction.BOTH.legs}
             buffers = stack.enter_context(Buffers(self._limits))
             verifier = Verifier(stack.enter_context(Comparer()), POISON)
@@ -92,7 +105,7 @@ class CudaEngine:
     def capabilities(self) -> Capabilities:
         """What can be measured here."""
         return Capabilities(
-            backends=BACKENDS,
+            backends=self._bench.abilities.backends,
             priorities=self._priorities,
             max_threads=self._bench.abilities.max_threads,
             device_bytes=max(0, self._limits.device_bytes - _ROUNDING_BYTES),
@@ -127,13 +140,16 @@ class CudaEngine:
         )
 
     def _warm_up(self) -> None:
-        self._bench.reserve(self._odd.need, Direction.BOTH.legs)
+        plans: list[tuple[Direction, AnyPlan]] = [(way, plan) for way in Direction.BOTH.legs for plan in _WARM_UP]
+        plans.append((Direction.BOTH, _FUSED))
+        self._bench.reserve(self._odd.need, Direction.BOTH.legs, [_FUSED])
         try:
-            for direction in Direction.BOTH.legs:
-                for plan in _WARM_UP:
+            for direction, plan in plans:
+                with contextlib.suppress(UnsupportedPlanError):  # said again, with its block
                     self._odd.verify(direction, plan)  # a plan found wrong here is reported with its block
         except DriverCallError as error:
             raise EngineLostError(f"the first transfers failed: {error.message}", error.hint) from error
+        self._bench.buffers.close()  # what blocks need is theirs to say
         # What the compilers have left would be walked by every full collection, for longer than a transfer takes.
         gc.collect()
         gc.freeze()

@@ -1,42 +1,25 @@
 """A lane: what one direction of a transfer runs on; its slabs, streams, events and backends."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.buffers import Slabs
-from pega_tune.autotune.cuda.recording import record_event
-from pega_tune.kernels.backends.base import TransferBackend
-from pega_tune.kernels.backends.direct import DirectBackend
-from pega_tune.kernels.backends.kernel import KernelBackend
+from pega_tune.autotune.cuda.machinery import Backends, Machinery
 from pega_tune.kernels.driver import DriverTable
-from pega_tune.kernels.module import KernelFunction
-from pega_tune.kernels.plan import Backend, CopyPlan, Variant
-from pega_tune.kernels.prepare import Workspace
+from pega_tune.kernels.event_pool import EventPool
+from pega_tune.kernels.executor import Execution
+from pega_tune.kernels.plan import Completion, CopyPlan, PlanPair
+from pega_tune.kernels.program import Program, ProgramBuilder, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.stream import Event, Stream, elapsed_s
-from pega_tune.kernels.submit import wait_event
-
-Functions: TypeAlias = Mapping[Variant, KernelFunction]
-
-
-@dataclass(frozen=True, slots=True)
-class Machinery:
-    """What all lanes of an engine share.
-
-    Attributes:
-        table: driver functions for native code.
-        functions: the copy kernels.
-    """
-
-    table: DriverTable
-    functions: Functions
+from pega_tune.kernels.waiting import wait_all
 
 
 class Lane:
@@ -50,12 +33,11 @@ class Lane:
         self.direction = direction
         self._machinery = machinery
         self._slabs: Slabs | None = None
-        self._backends: dict[Backend, TransferBackend[Any]] = {}
-        self._streams: dict[int, Stream] = {}
+        self._backends: Backends | None = None
+        self._streams: dict[int, tuple[Stream, Stream]] = {}
+        self._signals: dict[bool, Signals] = {}
         self._resources = contextlib.ExitStack()
         self._service = self._resources.enter_context(Stream())
-        self._start = self._resources.enter_context(Event(timing=True))
-        self._end = self._resources.enter_context(Event(timing=True))
 
     def __enter__(self) -> "Lane":
         return self
@@ -69,19 +51,14 @@ class Lane:
         """Destroys streams and events; the slabs are another's."""
         self._resources.close()
         self._streams.clear()
+        self._signals.clear()
 
     def attach(self, slabs: Slabs) -> None:
         """Takes other slabs; what was prepared on the last ones must not be run any more."""
         if slabs is self._slabs:
             return
         self._slabs = slabs
-        table, functions = self._machinery.table, self._machinery.functions
-        capacity = slabs.need.descriptors
-        handles = {variant: function.handle for variant, function in functions.items()}
-        self._backends = {
-            Backend.DIRECT: DirectBackend(table, Workspace(capacity)),
-            Backend.KERNEL: KernelBackend(table, handles, slabs.descriptors),
-        }
+        self._backends = Backends.over(slabs, self._machinery)
 
     @property
     def slabs(self) -> Slabs:
@@ -111,17 +88,62 @@ class Lane:
         self._service.synchronize()
 
     def run(self, batch: RangeBatch, plan: CopyPlan) -> "LaneRun":
-        """A transfer of `batch`, which lies in the slabs, by `plan`."""
-        events = (self._start, self._end)
-        return LaneRun(self._machinery.table, self._backends[plan.backend], self._work(batch, plan), events)
+        """A transfer of `batch`, which lies in the slabs, by `plan`.
 
-    def _work(self, batch: RangeBatch, plan: CopyPlan) -> "Work":
-        return Work(batch, self.direction, plan, self._stream(plan.stream_priority))
+        Raises:
+            UnsupportedPlanError: no backend here runs it.
+        """
+        prepare = self._attached.for_plan(plan).prepare
+        return self._run(plan, partial(prepare, batch, self.direction, plan))
 
-    def _stream(self, priority: int) -> Stream:
+    def run_fused(self, load: RangeBatch, save: RangeBatch, pair: PlanPair) -> "LaneRun":
+        """A load and a save that share launches, in this lane alone; their ranges may lie in anybody's slabs.
+
+        Raises:
+            UnsupportedPlanError: there is no staging buffer.
+        """
+        return self._run(pair.load, partial(self._attached.for_staging().prepare_fused, load, save, pair))
+
+    def _run(self, plan: CopyPlan, prepare: Callable[[Route], Program]) -> "LaneRun":
+        signals = self._signals_for(plan.completion)
+        work = Work(prepare, self._route(plan.stream_priority, signals), plan.completion)
+        return LaneRun(self._machinery.table, work, signals)
+
+    @property
+    def _attached(self) -> Backends:
+        if self._backends is None:
+            raise ValueError("no slabs are attached")
+        return self._backends
+
+    def _route(self, priority: int, signals: "Signals") -> Route:
         if priority not in self._streams:
-            self._streams[priority] = self._resources.enter_context(Stream(priority))
-        return self._streams[priority]
+            one, other = (self._resources.enter_context(Stream(priority)) for _ in range(2))
+            self._streams[priority] = one, other
+        stream, side_stream = self._streams[priority]
+        return Route(stream.handle, side_stream.handle, signals.pool, signals.start.handle, signals.end.handle)
+
+    def _signals_for(self, completion: Completion) -> "Signals":
+        blocking = completion is Completion.BLOCKING_EVENT
+        if blocking not in self._signals:
+            start, end = (self._resources.enter_context(Event(timing=True, blocking=blocking)) for _ in range(2))
+            pool = self._resources.enter_context(EventPool(lambda: Event(blocking=blocking)))
+            self._signals[blocking] = Signals(start, end, pool)
+        return self._signals[blocking]
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Events of one kind, whose waiters spin or sleep.
+
+    Attributes:
+        start: before the work, with timing.
+        end: after it, with timing.
+        pool: for what programs need in between.
+    """
+
+    start: Event
+    end: Event
+    pool: EventPool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,50 +151,60 @@ class Work:
     """What a lane is to do.
 
     Attributes:
-        batch: the ranges.
-        direction: which way.
-        plan: how.
-        stream: where, with the priority of the plan.
+        prepare: compiles it for a route.
+        route: where, with the priority and the events that the plan asks for.
+        completion: how the host waits.
     """
 
-    batch: RangeBatch
-    direction: Direction
-    plan: CopyPlan
-    stream: Stream
+    prepare: Callable[[Route], Program]
+    route: Route
+    completion: Completion
 
 
 class LaneRun:
     """One transfer in one lane, to run any number of times."""
 
-    def __init__(
-        self, table: DriverTable, backend: TransferBackend[Any], work: Work, events: tuple[Event, Event]
-    ) -> None:
+    def __init__(self, table: DriverTable, work: Work, signals: Signals) -> None:
         self._table = table
-        self._backend = backend
         self._work = work
-        self._start, self._end = events
-        self._stream = work.stream.handle
-        self._prepared: Any = None
+        self._signals = signals
+        self._execution: Execution | None = None
+        self._nothing = ProgramBuilder(work.route).finish()
 
     def rehearse(self) -> None:
-        """Prepares, and calls the driver for nothing."""
+        """Compiles the batch, and runs a program that only records the events."""
         self.prepare()
-        record_event(self._table, self._start.handle, self._stream)
+        Execution(self._table, self._nothing).advance()
 
     def prepare(self) -> None:
-        """Orders, merges and writes descriptors."""
-        self._prepared = self._backend.prepare(self._work.batch, self._work.direction, self._work.plan)
+        """Orders, merges, writes descriptors, and lists the driver calls."""
+        self._retire()
+        self._execution = Execution(self._table, self._work.prepare(self._work.route))
 
     def submit(self) -> None:
-        """Hands the work to the driver, between two events."""
-        record_event(self._table, self._start.handle, self._stream)
-        self._backend.submit(self._prepared, self._stream)
-        record_event(self._table, self._end.handle, self._stream)
+        """Hands the work to the driver between two events, up to where a chunk has to wait for another one."""
+        self._prepared.advance()
 
-    def wait(self) -> None:
-        """Polls until the work is done."""
-        wait_event(self._table, self._end.handle)
+    def wait(self, others: Sequence["LaneRun"] = ()) -> float:
+        """Hands over what is left, and waits for it as the plan says; see `Run.wait`."""
+        executions = [run._prepared for run in (self, *others)]
+        spent_s = wait_all(self._table, executions, self._work.completion)
+        for run in (self, *others):
+            run._retire()
+        return spent_s
 
     def device_s(self) -> float:
         """Seconds between the two events."""
-        return elapsed_s(self._start, self._end)
+        return elapsed_s(self._signals.start, self._signals.end)
+
+    @property
+    def _prepared(self) -> Execution:
+        if self._execution is None:
+            raise ValueError("nothing is prepared")
+        return self._execution
+
+    def _retire(self) -> None:
+        """Gives back the events of a program that has ended or has never begun."""
+        if self._execution is not None:
+            self._signals.pool.give_back(self._execution.program.events)
+            self._execution = None

@@ -6,11 +6,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pega_tune.errors import UsageError
+from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
+from pega_tune.autotune.placement import SLOT_BYTES, place, span_bytes
 from pega_tune.kernels.ranges import Addresses
 from pega_tune.kernels.shape import TransferShape
 
-SLOT_BYTES: Final = 16  # the widest access of a kernel
 GUARD_BYTES: Final = 4096  # before the first and after the last range; a page, so that slots begin at a page
 
 ODD_SIZES: Final = 4097
@@ -63,33 +63,27 @@ class Layout:
         return Gaps(begins[wide], ends[wide])
 
 
-def equal_ranges(shape: TransferShape, seed: int) -> Layout:
-    """The ranges of a block: equal sizes, shuffled on both sides, none adjacent to another on both.
+def equal_ranges(shape: TransferShape, seed: int, layout: NamedLayout = SHUFFLED) -> Layout:
+    """The ranges of a block: equal sizes, laid out as named.
 
-    Slots lie side by side. Sizes that are no multiple of 16 leave gaps, so that each range starts at a multiple of
-    16; a smaller `shape.alignment` moves all starts by that much.
+    Of the shuffled layout, slots lie side by side; sizes that are no multiple of 16 leave gaps, so that each range
+    starts at a multiple of 16. A smaller `shape.alignment` moves all starts by that much.
 
     Raises:
-        UsageError: the shape asks for a structure that shuffled ranges do not have.
+        UsageError: the shape asks for a structure that the layout does not have.
     """
-    if shape.pitch is not None:
-        raise UsageError("ranges of a block are shuffled: they have no pitch")
-    n = shape.merged_ranges
-    rng = np.random.default_rng(seed)
-    nbytes = np.full(n, shape.average_range_bytes, np.uint64)
-    nbytes[rng.permutation(n)[: shape.total_bytes % n]] += np.uint64(1)
-    slot = _round_up(int(nbytes.max()), SLOT_BYTES)
+    placed = place(shape, layout, seed)
     shift = (shape.alignment or SLOT_BYTES) % SLOT_BYTES
-    host_slots, device_slots = _shuffled_slots(n, rng)
     first = np.uint64(GUARD_BYTES + shift)
-    step = np.uint64(slot)
-    extent = 2 * GUARD_BYTES + n * slot + (SLOT_BYTES if shift else 0)
-    return Layout(first + host_slots * step, first + device_slots * step, nbytes, _round_up(extent, SLOT_BYTES))
+    host, device, nbytes = placed.host_offsets, placed.device_offsets, placed.sizes
+    span = int(max((host + nbytes).max(), (device + nbytes).max()))
+    extent = 2 * GUARD_BYTES + _round_up(span, SLOT_BYTES) + (SLOT_BYTES if shift else 0)
+    return Layout(first + host, first + device, nbytes, extent)
 
 
-def extent_bytes(shape: TransferShape) -> int:
-    """Upper bound on `equal_ranges(shape, ...).extent_bytes`, without making it."""
-    return 2 * GUARD_BYTES + shape.merged_ranges * _round_up(shape.average_range_bytes + 1, SLOT_BYTES) + SLOT_BYTES
+def extent_bytes(shape: TransferShape, layout: NamedLayout = SHUFFLED) -> int:
+    """Upper bound on `equal_ranges(shape, ..., layout).extent_bytes`, without making it."""
+    return 2 * GUARD_BYTES + _round_up(span_bytes(shape, layout), SLOT_BYTES) + SLOT_BYTES
 
 
 def odd_ranges(seed: int) -> Layout:
@@ -102,18 +96,6 @@ def odd_ranges(seed: int) -> Layout:
     device_offsets = _spread(nbytes, index // slots % slots, rng)
     extent = int(max((host_offsets + nbytes).max(), (device_offsets + nbytes).max())) + GUARD_BYTES
     return Layout(host_offsets, device_offsets, nbytes, _round_up(extent, SLOT_BYTES))
-
-
-def _shuffled_slots(n: int, rng: np.random.Generator) -> tuple[Addresses, Addresses]:
-    """Host and device slots of n ranges: independent shuffles, drawn again until no range follows another on both.
-
-    A draw succeeds with a chance of at least 1/e.
-    """
-    while True:
-        device_of_host_slot = rng.permutation(n)
-        if not (np.diff(device_of_host_slot) == 1).any():
-            host_slots = rng.permutation(n)
-            return host_slots.astype(np.uint64), device_of_host_slot[host_slots].astype(np.uint64)
 
 
 def _spread(nbytes: Addresses, residues: Addresses, rng: np.random.Generator) -> Addresses:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Protocol
+from typing import Protocol, Self, TypeVar
 
 
 class Run(Protocol):
@@ -13,13 +13,17 @@ class Run(Protocol):
         """Does what comes before the first byte moves, for the sake of the caches alone."""
 
     def prepare(self) -> None:
-        """Orders, merges and writes descriptors."""
+        """Compiles the batch into a program: orders, merges, writes descriptors."""
 
     def submit(self) -> None:
-        """Hands the work to the driver, without waiting."""
+        """Hands the work to the driver, up to where a chunk has to wait for another one; never waits."""
 
-    def wait(self) -> None:
-        """Returns when the work is done."""
+    def wait(self, others: Sequence[Self] = ()) -> float:
+        """Returns when its work and that of others is done, one thread seeing to all of them as the plan says.
+
+        Returns:
+            Seconds of processor time that it took.
+        """
 
     def device_s(self) -> float:
         """Seconds between the device events around the work, after `wait`."""
@@ -33,10 +37,14 @@ class Timing:
     prepare_s: float
     submit_s: float
     device_s: float
+    wait_cpu_s: float = 0.0
+
+
+R = TypeVar("R", bound=Run)
 
 
 def time_transfer(
-    runs: Sequence[Run],
+    runs: Sequence[R],
     clock_ns: Callable[[], int] = perf_counter_ns,
     meanwhile: Callable[[], None] | None = None,
 ) -> Timing:
@@ -47,7 +55,7 @@ def time_transfer(
     otherwise evict them and add tens of microseconds that no engine spends.
 
     Args:
-        runs: one per direction.
+        runs: one per direction, at least one.
         clock_ns: a monotonic clock, nanoseconds.
         meanwhile: called when everything is submitted; what it takes is in the transfer time, so time nothing then.
     """
@@ -62,12 +70,12 @@ def time_transfer(
     submitted = clock_ns()
     if meanwhile is not None:
         meanwhile()
-    for run in runs:
-        run.wait()
+    wait_cpu_s = runs[0].wait(runs[1:])
     end = clock_ns()
     return Timing(
         transfer_s=(end - begin) / 1e9,
         prepare_s=(prepared - begin) / 1e9,
         submit_s=(submitted - prepared) / 1e9,
         device_s=max(run.device_s() for run in runs),
+        wait_cpu_s=wait_cpu_s,
     )

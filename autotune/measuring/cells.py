@@ -63,10 +63,15 @@ def _cell(candidate: Candidate, taken: Sequence[Measurement]) -> CellRecord:
 def _series(timed: Sequence[Measurement]) -> tuple[MeasurementRecord, ...]:
     if not timed:
         return ()
-    device = tuple(m.device_s for m in timed if m.device_s is not None)
-    series = (
+    optional = (
+        (Metric.DEVICE, [m.device_s for m in timed]),
+        (Metric.HOST_CPU, [m.wait_cpu_s for m in timed]),
+        (Metric.SM, [m.sm_s for m in timed]),
+    )
+    known = ((metric, tuple(s for s in samples if s is not None)) for metric, samples in optional)
+    return (
         MeasurementRecord(Metric.TRANSFER, tuple(m.transfer_s for m in timed)),
         MeasurementRecord(Metric.PREPARE, tuple(m.prepare_s for m in timed)),
         MeasurementRecord(Metric.SUBMIT, tuple(m.submit_s for m in timed)),
+        *(MeasurementRecord(metric, samples) for metric, samples in known if samples),
     )
-    return (*series, MeasurementRecord(Metric.DEVICE, device)) if device else series

@@ -20,10 +20,12 @@ from pega_tune.autotune.engine import (
 )
 from pega_tune.autotune.measuring.schedule import Step, run_block
 from pega_tune.autotune.sim.faults import SimFaults
-from pega_tune.autotune.sim.model import MODELLED_BACKENDS, TransferModel, TransferTimes, supports
+from pega_tune.autotune.sim.model import MODELLED_BACKENDS, TransferModel, TransferTimes, refusal
 from pega_tune.autotune.sim.parameters import SimParameters
+from pega_tune.autotune.sweep.plans import legs_of
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.kernels.plan import MAX_THREADS
+from pega_tune.kernels.plan import MAX_THREADS, AnyPlan, Backend, Variant
+from pega_tune.kernels.shape import TransferShape
 
 SLOW_BLOCK_S = 0.2
 """Real seconds of a block on a device with the fault `slow`."""
@@ -58,7 +60,6 @@ class SimEngine:
     def __init__(self, parameters: SimParameters, options: SimOptions | None = None) -> None:
         self._parameters = parameters
         self._options = options or SimOptions()
-        self._model = TransferModel(parameters)
         self._closed = False
 
     @property
@@ -84,7 +85,7 @@ class SimEngine:
         if self._closed:
             raise EngineLostError("the engine has been closed")
         self._require_memory(block)
-        return run_block(block, _Block(self._model, self._parameters.noise_sigma, self._options.faults, block).execute)
+        return run_block(block, _Block(self._parameters, self._options.faults, block).execute)
 
     def conditions(self) -> Conditions:
         """Full clocks and link, less what the faults say."""
@@ -116,9 +117,9 @@ class SimEngine:
 class _Block:
     """One block in progress."""
 
-    def __init__(self, model: TransferModel, sigma: float, faults: SimFaults, block: TransferBlock) -> None:
-        self._model = model
-        self._sigma = sigma
+    def __init__(self, parameters: SimParameters, faults: SimFaults, block: TransferBlock) -> None:
+        self._model = TransferModel(parameters)
+        self._parameters = parameters
         self._faults = faults
         self._block = block
         self._executions = [0] * len(block.candidates)
@@ -130,7 +131,7 @@ class _Block:
             return self._verify(step.candidate)
         self._rehearse(step.candidate)
         contiguous = candidate.kind is CandidateKind.CEILING
-        shape = self._block.shape
+        shape = self._shape(candidate.plan)
         times = self._model.contiguous(shape) if contiguous else self._model.times(candidate.plan, shape)
         return self._measured(step.candidate, times)
 
@@ -139,11 +140,22 @@ class _Block:
             time.sleep(SLOW_BLOCK_S / len(self._block.candidates))
         done = Measurement(index, Phase.VERIFY)
         plan = self._block.candidates[index].plan
-        if not supports(plan):
-            return replace(done, status=Status.UNSUPPORTED, detail=f"not simulated: {plan.key}")
+        refused = self._refusal(plan)
+        if refused:
+            return replace(done, status=Status.UNSUPPORTED, detail=refused)
         if self._faults.hits(self._faults.mismatch, self._block, index):
             return replace(done, status=Status.MISMATCH, detail="rehearsed: byte 0 of range 0 is wrong")
         return done
+
+    def _refusal(self, plan: AnyPlan) -> str:
+        odd = [leg.stream_priority for leg in legs_of(plan) if leg.stream_priority not in self._parameters.priorities]
+        return f"there is no stream priority {odd[0]} here" if odd else refusal(plan, self._shape(plan))
+
+    def _shape(self, plan: AnyPlan) -> TransferShape:
+        """What the plan works on: raw ranges if it is of one CTA per range, else merged ones."""
+        raw = any(leg.backend is Backend.KERNEL and leg.variant is Variant.BLOCK for leg in legs_of(plan))
+        layout, shape = self._block.layout, self._block.shape
+        return layout.described(shape) if raw else layout.merged(shape)
 
     def _rehearse(self, index: int) -> None:
         if self._faults.hits(self._faults.crash, self._block, index):
@@ -155,7 +167,7 @@ class _Block:
         run = self._executions[index]
         self._executions[index] += 1
         name = self._block.candidates[index].name
-        noise = Random(f"{self._block.seed}/{name}/{run}").lognormvariate(0.0, self._sigma)
+        noise = Random(f"{self._block.seed}/{name}/{run}").lognormvariate(0.0, self._parameters.noise_sigma)
         return Measurement(
             candidate=index,
             phase=Phase.TIMED,

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TypeAlias
 
 from pega_tune.autotune.sim.parameters import SimParameters
+from pega_tune.autotune.sweep.plans import legs_of
 from pega_tune.kernels.plan import WARP_THREADS, AnyPlan, Backend, CopyPlan, PlanPair, Variant
 from pega_tune.kernels.shape import Direction, TransferShape
 
 _DESCRIPTOR_BYTES = 24
 _WIDEST_ACCESS_BYTES = 16
 
-MODELLED_BACKENDS = (Backend.DIRECT, Backend.KERNEL)
+MODELLED_BACKENDS = tuple(Backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class _Launch:
         nbytes: of one launch.
         threads: on the SMs at once, if they all fit.
         in_flight_bytes: requested and not yet there, at any time.
+        waits: a launch is submitted only when the one before has completed.
     """
 
     count: int
@@ -49,6 +52,7 @@ class _Launch:
     nbytes: float
     threads: int
     in_flight_bytes: float
+    waits: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,9 @@ class _Leg:
     start_s: float
     flow_s: float
     device_s: float
+
+
+_Side: TypeAlias = tuple[CopyPlan, Direction]
 
 
 class TransferModel:
@@ -81,10 +88,15 @@ class TransferModel:
         """A plan at a shape.
 
         Raises:
-            ValueError: a backend that is not among `MODELLED_BACKENDS`, or a pair for a single direction.
+            ValueError: what `refusal` tells, or a pair for a single direction.
         """
-        plans = (plan.load, plan.save) if isinstance(plan, PlanPair) else (plan,)
+        refused = refusal(plan, shape)
+        if refused:
+            raise ValueError(refused)
+        plans = legs_of(plan)
         sides = list(zip(plans, shape.direction.legs, strict=True))
+        if isinstance(plan, PlanPair) and plan.fused:
+            return self._fused(sides, shape)
         legs = [self._leg(one, shape, direction, len(sides) == 2) for one, direction in sides]
         flow_s = max(leg.flow_s for leg in legs)
         if all(one.backend is Backend.KERNEL for one in plans) and len(sides) == 2:
@@ -93,16 +105,58 @@ class TransferModel:
             flow_s = together * flow_s + (1 - together) * alone_s
         return _together(legs, flow_s)
 
-    def _leg(self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
-        if plan.backend is Backend.DIRECT:
-            parts = ceil(shape.average_range_bytes / (plan.chunk_bytes or shape.total_bytes))
-            leg = self._dma(shape.merged_ranges * parts, shape.total_bytes, direction, busy)
-            waits_s = shape.merged_ranges * (parts - 1) * self._parameters.dma.chunk_wait_s
-            order_s = self._parameters.order_s * shape.merged_ranges
-            return replace(leg, prepare_s=order_s, flow_s=leg.flow_s + waits_s, device_s=leg.device_s + waits_s)
-        if plan.backend is Backend.KERNEL:
-            return self._kernel(self._launch(plan, shape), shape, direction, busy)
-        raise ValueError(f"no model of {plan.backend} transfers")
+    def _fused(self, sides: list[_Side], shape: TransferShape) -> TransferTimes:
+        """The load's bytes arrive before the one kernel, the save's leave after it: their flows do not overlap."""
+        legs = [self._leg(one, shape, direction, False, whole=True) for one, direction in sides]
+        shared_s = shape.total_bytes / self._parameters.staged.gather_rate  # both halves of the kernel run at once
+        return _together(legs, sum(leg.flow_s for leg in legs) - shared_s)
+
+    def _leg(
+        self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool, *, whole: bool = False
+    ) -> _Leg:
+        match plan.backend:
+            case Backend.DIRECT:
+                pieces = shape.merged_ranges * ceil(shape.average_range_bytes / (plan.chunk_bytes or shape.total_bytes))
+                leg = self._dma(pieces, shape.total_bytes, direction, busy)
+            case Backend.BATCH:
+                leg = self._batch(shape, direction, busy)
+            case Backend.PITCHED:
+                leg = self._pitched(plan, shape, direction, busy)
+            case Backend.STAGED:
+                leg = self._staged(plan, shape, direction, busy, parts=int(whole))
+            case Backend.KERNEL:
+                return self._kernel(self._launch(plan, shape), shape, direction, busy)
+        waits_s = (_chunks(plan, shape) - 1) * self._parameters.dma.chunk_wait_s if plan.backpressure else 0.0
+        prepare_s = leg.prepare_s + self._ordering_s(shape)
+        return replace(leg, prepare_s=prepare_s, flow_s=leg.flow_s + waits_s, device_s=leg.device_s + waits_s)
+
+    def _batch(self, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
+        batch = self._parameters.batch
+        range_s = batch.pair_range_s.at(shape.average_range_bytes) * (0.5 if busy else batch.shares[direction])
+        submit_s = batch.call_s + shape.merged_ranges * range_s
+        leg = self._dma(1, shape.total_bytes, direction, busy)
+        return replace(leg, submit_s=submit_s, device_s=submit_s + leg.flow_s)
+
+    def _pitched(self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
+        pitched = self._parameters.pitched
+        leg = self._dma(1, shape.total_bytes, direction, busy)
+        submit_s, flow_s = _chunks(plan, shape) * pitched.submit_s, leg.flow_s / pitched.rate_ratio
+        return replace(leg, submit_s=submit_s, flow_s=flow_s, device_s=submit_s + flow_s)
+
+    def _staged(self, plan: CopyPlan, shape: TransferShape, side: Direction, busy: bool, parts: int = 0) -> _Leg:
+        """Part by part; only one part's gather is not hidden behind the copies of the others."""
+        assert shape.host_runs is not None
+        staged = self._parameters.staged
+        parts = parts or staged.parts(shape.total_bytes)
+        leg = self._dma(max(parts, _chunks(plan, shape), shape.host_runs), shape.total_bytes, side, busy)
+        submit_s = leg.submit_s + parts * staged.part_s
+        flow_s = leg.flow_s + shape.total_bytes / parts / staged.gather_rate
+        prepare_s = shape.merged_ranges * self._parameters.descriptor_s
+        return replace(leg, prepare_s=prepare_s, submit_s=submit_s, flow_s=flow_s, device_s=submit_s + flow_s)
+
+    def _ordering_s(self, shape: TransferShape) -> float:
+        in_order = shape.host_runs == 1
+        return shape.merged_ranges * (self._parameters.in_order_s if in_order else self._parameters.order_s)
 
     def _dma(self, commands: int, nbytes: int, direction: Direction, busy: bool) -> _Leg:
         dma = self._parameters.dma
@@ -124,9 +178,10 @@ class TransferModel:
             rate, best = kernel.rates[direction].saturating(in_flight), kernel.rates[direction].ys[-1]
         moving_s = max(launch.nbytes / rate, kernel.round_trip_s[direction] + launch.nbytes / best)
         upload_s = launch.descriptors * _DESCRIPTOR_BYTES / kernel.rates[Direction.H2D].ys[-1]
-        prepare_s = shape.merged_ranges * self._parameters.order_s + launch.descriptors * self._parameters.descriptor_s
+        prepare_s = self._ordering_s(shape) + launch.descriptors * self._parameters.descriptor_s
         flow_s = launch.count * moving_s + upload_s
-        return _Leg(prepare_s, launch.count * kernel.submit_s, launch.count * kernel.start_s, flow_s, flow_s)
+        starts_s = (launch.count if launch.waits else 1) * kernel.start_s
+        return _Leg(prepare_s, launch.count * kernel.submit_s, starts_s, flow_s, flow_s)
 
     def _launch(self, plan: CopyPlan, shape: TransferShape) -> _Launch:
         assert plan.options is not None
@@ -147,7 +202,7 @@ class TransferModel:
         access = shape.alignment or _WIDEST_ACCESS_BYTES
         lanes = WARP_THREADS * kernel.warp_loads if warp else plan.threads * kernel.block_loads
         in_flight = min(items, resident * workers) * min(piece, lanes * access)
-        return _Launch(count, descriptors, shape.total_bytes / count, grid * plan.threads, in_flight)
+        return _Launch(count, descriptors, shape.total_bytes / count, grid * plan.threads, in_flight, plan.backpressure)
 
     def _tile_bytes(self, total_bytes: int, warps: int) -> int:
         kernel = self._parameters.kernel
@@ -160,10 +215,20 @@ class TransferModel:
         return max(0.0, min(1.0, (self._parameters.kernel.resident_threads - load) / save))
 
 
-def supports(plan: AnyPlan) -> bool:
-    """Whether the model knows every backend of the plan."""
-    plans = (plan.load, plan.save) if isinstance(plan, PlanPair) else (plan,)
-    return all(one.backend in MODELLED_BACKENDS for one in plans)
+def refusal(plan: AnyPlan, shape: TransferShape) -> str:
+    """Why the model has no times for a plan at a shape, one line; empty if it has."""
+    backends = {one.backend for one in legs_of(plan)}
+    if isinstance(plan, PlanPair) and plan.fused and backends != {Backend.STAGED}:
+        return "only two staged copies share a launch"
+    if Backend.PITCHED in backends and shape.pitch is None:
+        return "no model of pitched copies of ranges without a common stride"
+    if Backend.STAGED in backends and shape.host_runs is None:
+        return "no model of staged copies of ranges whose host runs are unknown"
+    return ""
+
+
+def _chunks(plan: CopyPlan, shape: TransferShape) -> int:
+    return ceil(shape.total_bytes / (plan.chunk_bytes or shape.total_bytes))
 
 
 def _together(legs: list[_Leg], flow_s: float) -> TransferTimes:

@@ -64,6 +64,58 @@ class KernelParameters:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchParameters:
+    """Batched copies.
+
+    Attributes:
+        call_s: driver call of an empty batch.
+        pair_range_s: cost of one range in each direction at once, by average range size; it adds to the bytes' time.
+        shares: of that cost, what a range takes when its direction is alone.
+    """
+
+    call_s: float
+    pair_range_s: Curve
+    shares: Mapping[Direction, float]
+
+
+@dataclass(frozen=True, slots=True)
+class PitchedParameters:
+    """Two-dimensional copies.
+
+    Attributes:
+        submit_s: driver call of one command.
+        rate_ratio: bytes per second, relative to contiguous copies.
+    """
+
+    submit_s: float
+    rate_ratio: float
+
+
+@dataclass(frozen=True, slots=True)
+class StagedParameters:
+    """Copies through a staging buffer on the device.
+
+    Attributes:
+        part_s: driver calls of the launch and the events of one part.
+        gather_rate: bytes per second between the staging buffer and the ranges.
+        part_bytes: least bytes of a part.
+        most_parts: parts of a transfer that fits into the buffer.
+        buffer_bytes: size of the buffer.
+    """
+
+    part_s: float
+    gather_rate: float
+    part_bytes: int
+    most_parts: int
+    buffer_bytes: int
+
+    def parts(self, total_bytes: int) -> int:
+        """Parts of a transfer of so many bytes."""
+        fitting = max(1, min(self.most_parts, total_bytes // self.part_bytes))
+        return fitting if total_bytes <= self.buffer_bytes else -(-total_bytes // self.part_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class SimParameters:
     """A simulated device.
 
@@ -74,7 +126,11 @@ class SimParameters:
         priorities: effective stream priorities, weakest first.
         dma: copy engines.
         kernel: copy kernels.
+        batch: batched copies.
+        pitched: two-dimensional copies.
+        staged: copies through a staging buffer.
         order_s: preparation per range.
+        in_order_s: the same where the ranges lie in order in one host run.
         descriptor_s: preparation per descriptor.
         noise_sigma: standard deviation of the logarithm of a measured time.
     """
@@ -85,7 +141,11 @@ class SimParameters:
     priorities: tuple[int, ...]
     dma: DmaParameters
     kernel: KernelParameters
+    batch: BatchParameters
+    pitched: PitchedParameters
+    staged: StagedParameters
     order_s: float
+    in_order_s: float
     descriptor_s: float
     noise_sigma: float
 
@@ -104,7 +164,11 @@ def load_parameters(name: str) -> SimParameters:
         priorities=tuple(data["priorities"]["values"]),
         dma=_dma(data["dma"]),
         kernel=_kernel(data["kernel"]),
+        batch=_batch(data["batch"]),
+        pitched=PitchedParameters(data["pitched"]["submit_s"], data["pitched"]["rate_ratio"]),
+        staged=_staged(data["staged"]),
         order_s=data["preparation"]["order_s"],
+        in_order_s=data["preparation"]["in_order_s"],
         descriptor_s=data["preparation"]["descriptor_s"],
         noise_sigma=data["noise"]["sigma"],
     )
@@ -142,6 +206,21 @@ def _kernel(data: Mapping[str, Any]) -> KernelParameters:
         least_tile_bytes=data["least_tile_bytes"],
         most_tile_bytes=data["most_tile_bytes"],
         tiles_per_warp=data["tiles_per_warp"],
+    )
+
+
+def _batch(data: Mapping[str, Any]) -> BatchParameters:
+    shares = {Direction.H2D: data["h2d_share"], Direction.D2H: data["d2h_share"]}
+    return BatchParameters(data["call_s"], _curve(data["pair_range_s"]), shares)
+
+
+def _staged(data: Mapping[str, Any]) -> StagedParameters:
+    return StagedParameters(
+        part_s=data["part_s"],
+        gather_rate=data["gather_gib_per_s"] * _GIB,
+        part_bytes=data["part_bytes"],
+        most_parts=data["most_parts"],
+        buffer_bytes=data["buffer_bytes"],
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pega_tune.autotune.sweep.plans import legs_of
 from pega_tune.kernels.plan import AnyPlan
+from pega_tune.profiles.policy.choose import BY_SIMPLICITY
 from pega_tune.profiles.policy.table import MAX_OPTIONS
 
 
@@ -23,10 +24,12 @@ class Offer:
     threads: int
 
     @property
-    def burden(self) -> tuple[int, int, int, str]:
-        """Orders equally fast plans: fewer threads here, fewer threads anywhere, no priority, then the key."""
-        priority = sum(abs(leg.stream_priority) for leg in legs_of(self.plan))
-        return self.threads, self.plan.resident_threads, priority, self.plan.key
+    def burden(self) -> tuple[int, int, int, int, str]:
+        """Orders equally fast plans: fewer threads here, fewer anywhere, a simpler backend, no priority, the key."""
+        legs = legs_of(self.plan)
+        simplicity = max(BY_SIMPLICITY.index(leg.backend) for leg in legs)
+        priority = sum(abs(leg.stream_priority) for leg in legs)
+        return self.threads, self.plan.resident_threads, simplicity, priority, self.plan.key
 
 
 def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pega_tune.autotune.engine import Capabilities, SamplingLimits, TransferBlock
+from pega_tune.autotune.layouts import SHUFFLED
 from pega_tune.autotune.sweep.plans import CEILING, candidates, legs_of
 from pega_tune.autotune.sweep.presets import find_preset
 from pega_tune.autotune.sweep.request import SweepRequest
@@ -15,6 +16,7 @@ from pega_tune.profiles.policy.terms import Colocation
 
 # Rough costs on a PCIe 5.0 x16 device, for the estimate before anything has run; it is scaled by what blocks take.
 DMA_COMMAND_S = 2.5e-6
+BATCH_RANGE_S = 1.5e-6
 LAUNCH_S = 15e-6
 SECONDS_PER_BYTE = 1 / 45e9
 VERIFY_S_PER_BYTE = 0.045 / (64 << 20)
@@ -70,7 +72,7 @@ def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
     shapes = dict.fromkeys((*request.shapes, *full, *lattice_shapes(preset, memory)))
     blocks = []
     for shape in shapes:
-        chosen = candidates(shape, capabilities, full=shape in full, dense=preset.dense)
+        chosen = candidates(SHUFFLED.described(shape), capabilities, full=shape in full, dense=preset.dense)
         key = block_key(shape, Colocation.IDLE)
         block = TransferBlock(key, shape, chosen, preset.limits, block_seed(request.seed, key))
         blocks.append(PlannedBlock(block, _estimate_s(block)))
@@ -105,5 +107,6 @@ def _timed_s(costs: list[float], limits: SamplingLimits) -> float:
 def _transfer_s(plan: AnyPlan, shape: TransferShape, contiguous: bool) -> float:
     legs = legs_of(plan)
     ranges = 1 if contiguous else shape.merged_ranges
-    commands = sum(ranges for leg in legs if leg.backend is Backend.DIRECT)
-    return LAUNCH_S + commands * DMA_COMMAND_S + len(legs) * shape.total_bytes * SECONDS_PER_BYTE
+    range_s = {Backend.DIRECT: DMA_COMMAND_S, Backend.BATCH: BATCH_RANGE_S}
+    commands_s = sum(ranges * range_s.get(leg.backend, 0.0) for leg in legs)
+    return LAUNCH_S + commands_s + len(legs) * shape.total_bytes * SECONDS_PER_BYTE

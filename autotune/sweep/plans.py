@@ -17,6 +17,7 @@ from pega_tune.kernels.plan import (
     kernel,
 )
 from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.worthwhile import worthwhile
 from pega_tune.profiles.policy.terms import Runtime
 
 CEILING = "ceiling"
@@ -39,6 +40,10 @@ WIDE_BLOCK: Grids = {256: (1, 8, 16, 32, 64, 128, 256, 512, 2048)}
 FULL_WARP: Grids = {1024: (4, 16, 64), 512: (2, 16), 256: (4, 16, 64, 256), 128: (16,)}
 FULL_BLOCK: Grids = {1024: (64,), 512: (64, 512), 256: (16, 128, 256, 2048)}
 CROSS: Grids = dict.fromkeys((128, 256, 512, 1024), tuple(1 << k for k in range(15)))
+# The gather of a staged plan runs at the speed of device memory, which takes many CTAs, for tens of microseconds.
+STAGED_KERNELS = ((264, 256), (32, 1024))  # grid, threads
+# Without chunks, and with the chunks between which the few bytes of a decode step find room on the copy engine.
+DMA_CHUNKS = (None, 4 << 20)
 PRIORITY_PLANS = ((Variant.WARP, 2, 1024), (Variant.WARP, 32, 256))
 
 
@@ -93,7 +98,10 @@ def candidates(shape: TransferShape, capabilities: Capabilities, *, full: bool, 
     """
     both = shape.direction is Direction.BOTH
     singles = _full(capabilities, dense) if full else _core(capabilities, dense)
+    singles += _structured(shape, capabilities)
     plans: list[AnyPlan] = [PlanPair(p, p) if both else p for p in singles]
+    if both:
+        plans += [PlanPair(p, p, fused=True) for p in singles if p.backend is Backend.STAGED]
     if both and shape.merged_ranges <= MIXED_RANGES:
         plans += _mixed(capabilities)
     ceiling: AnyPlan = PlanPair(direct(), direct()) if both else direct()
@@ -114,7 +122,14 @@ def _static(both: bool) -> AnyPlan:
 def _core(capabilities: Capabilities, wide: bool) -> list[CopyPlan]:
     warp, block = (WIDE_WARP, WIDE_BLOCK) if wide else (CORE_WARP, CORE_BLOCK)
     return _runnable(
-        [direct(), pegaflow_kernel(), *_grid(Variant.WARP, warp), *_grid(Variant.BLOCK, block)], capabilities
+        [
+            direct(),
+            CopyPlan(Backend.BATCH),
+            pegaflow_kernel(),
+            *_grid(Variant.WARP, warp),
+            *_grid(Variant.BLOCK, block),
+        ],
+        capabilities,
     )
 
 
@@ -122,6 +137,21 @@ def _full(capabilities: Capabilities, cross: bool) -> list[CopyPlan]:
     warp, block = (CROSS, CROSS) if cross else (FULL_WARP, FULL_BLOCK)
     plans = [*_core(capabilities, cross), *_grid(Variant.WARP, warp), *_grid(Variant.BLOCK, block)]
     plans += [kernel(*words, p) for words in PRIORITY_PLANS for p in capabilities.priorities if p]
+    return _runnable(plans, capabilities)
+
+
+def _structured(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
+    """Plans that live on what is known of the ranges: a stride, or host runs that are few enough to stage."""
+    chunks = [chunk for chunk in DMA_CHUNKS if chunk is None or chunk < shape.total_bytes]
+    plans: list[CopyPlan] = []
+    if shape.pitch is not None:
+        plans += [CopyPlan(Backend.PITCHED, chunk_bytes=chunk) for chunk in chunks]
+    if shape.host_runs is not None and worthwhile(shape):
+        plans += [
+            CopyPlan(Backend.STAGED, Variant.WARP, threads, KernelOptions(grid), chunk)
+            for grid, threads in STAGED_KERNELS
+            for chunk in chunks
+        ]
     return _runnable(plans, capabilities)
 
 

@@ -1,54 +1,52 @@
 """The `direct` backend: one asynchronous DMA memcpy per merged range."""
 
-from dataclasses import dataclass
-
-from pega_tune.kernels.backends.base import StaleError, require
+from pega_tune.kernels.backends.base import require
+from pega_tune.kernels.chunks import CopyColumns, cut
 from pega_tune.kernels.descriptors import sides
-from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.plan import Backend, CopyPlan
 from pega_tune.kernels.prepare import Workspace
+from pega_tune.kernels.program import Lease, Program, ProgramBuilder, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
-from pega_tune.kernels.submit import CopyCommands, submit_copies
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PreparedCopies:
-    """A batch ready for DMA.
-
-    Attributes:
-        commands: one per merged range, ascending by host address.
-        serial: which preparation of its backend this is.
-    """
-
-    commands: CopyCommands
-    serial: int
 
 
 class DirectBackend:
     """Runs on copy engines alone; with a batch of one range it is the contiguous ceiling. See `TransferBackend`."""
 
-    def __init__(self, table: DriverTable, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace) -> None:
         """Keeps what is needed to run.
 
         Args:
-            table: the driver.
             workspace: for this backend alone.
         """
-        self._table = table
         self._workspace = workspace
-        self._serial = 0
+        self._lease = Lease()
 
-    def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan) -> PreparedCopies:
-        """As `TransferBackend.prepare`; the batch must stay as it is until `submit`."""
+    def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan, route: Route) -> Program:
+        """As `TransferBackend.prepare`."""
         require(plan, Backend.DIRECT)
-        self._serial += 1
+        self._lease.revoked = True
+        self._lease = Lease()
         merged = self._workspace.merge(batch)
         destination, source = sides(merged.device, merged.host, direction)
-        return PreparedCopies(CopyCommands(direction, destination, source, merged.nbytes), self._serial)
+        builder = ProgramBuilder(route)
+        builder.keep(batch, self._workspace)
+        if plan.chunk_bytes is not None and batch.total_bytes > plan.chunk_bytes:
+            _add_chunks(builder, direction, (destination, source, merged.nbytes), plan)
+        elif len(merged) == 1:
+            builder.copy(direction, (int(destination[0]), int(source[0])), int(merged.nbytes[0]))
+        else:
+            builder.copies(direction, (destination, source, merged.nbytes))
+        return builder.finish(self._lease)
 
-    def submit(self, prepared: PreparedCopies, stream: int) -> None:
-        """As `TransferBackend.submit`."""
-        if prepared.serial != self._serial:
-            raise StaleError("another batch has been prepared since")
-        submit_copies(self._table, prepared.commands, stream)
+
+def _add_chunks(builder: ProgramBuilder, direction: Direction, columns: CopyColumns, plan: CopyPlan) -> None:
+    assert plan.chunk_bytes is not None
+    chunks = cut(columns, plan.chunk_bytes)
+    if not plan.backpressure:
+        builder.copies(direction, chunks.columns)
+        return
+    for first, count in chunks.parts:
+        if first:
+            builder.complete_first()
+        builder.copies(direction, chunks.columns, (first, count))

@@ -1,28 +1,33 @@
-"""The `kernel` backend: one launch of a copy kernel over mapped pinned memory."""
+"""The `kernel` backend: launches of a copy kernel over mapped pinned memory, usually one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pega_tune.kernels.backends.base import StaleError, UnsupportedPlanError, require
-from pega_tune.kernels.descriptors import DescriptorSpace, tile_bytes, write_descriptors
-from pega_tune.kernels.driver import DriverTable
-from pega_tune.kernels.plan import WARP_THREADS, Backend, CopyPlan, Variant
+from pega_tune.kernels.backends.base import UnsupportedPlanError, require
+from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, DescriptorSpace, tile_bytes, write_descriptors
+from pega_tune.kernels.launch_skeleton import LaunchSkeleton
+from pega_tune.kernels.plan import WARP_THREADS, Backend, CopyPlan, KernelOptions, Variant
+from pega_tune.kernels.program import Launch, Lease, Program, ProgramBuilder, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
-from pega_tune.kernels.submit import KernelLaunch, KernelSubmitter
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedLaunch:
-    """A batch whose descriptors are written.
+class _Grid:
+    """How the launches of a plan look."""
 
-    Attributes:
-        launch: how to run them.
-        serial: which preparation of its backend this is.
-    """
+    function: int
+    threads: int
+    options: KernelOptions
+    per_block: int  # descriptors that one CTA takes at once
 
-    launch: KernelLaunch
-    serial: int
+    def launch(self, address: int, count: int) -> Launch:
+        """One over so many descriptors at a device address."""
+        return Launch(self.function, self.blocks(count), self.threads, (address, count))
+
+    def blocks(self, count: int) -> int:
+        """CTAs of a launch over so many descriptors."""
+        return min(self.options.max_grid_blocks, -(-count // self.per_block))
 
 
 class KernelBackend:
@@ -31,42 +36,63 @@ class KernelBackend:
     See `TransferBackend`.
     """
 
-    def __init__(self, table: DriverTable, functions: Mapping[Variant, int], space: DescriptorSpace) -> None:
+    def __init__(self, functions: Mapping[Variant, int], space: DescriptorSpace) -> None:
         """Keeps what is needed to run.
 
         Args:
-            table: the driver.
             functions: CUfunction handle of each variant that can run here.
             space: for this backend alone.
         """
         self._functions = dict(functions)
         self._space = space
-        self._submitter = KernelSubmitter(table, space.pinned_address, space.device_address)
-        self._serial = 0
+        self._lease = Lease()
+        self._plan: CopyPlan | None = None
+        self._last: _Grid | None = None
+        self._skeleton: LaunchSkeleton | None = None
 
-    def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan) -> PreparedLaunch:
-        """As `TransferBackend.prepare`; writes the descriptors into pinned memory."""
+    def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan, route: Route) -> Program:
+        """As `TransferBackend.prepare`; writes the descriptors into pinned memory, from where the program uploads them.
+
+        All are uploaded at once, also for a plan with chunks: each of its launches takes a part of them.
+        """
+        grid = self._grid_of(plan)
+        self._lease.revoked = True
+        self._lease = Lease()
+        tile = None
+        if plan.variant is Variant.WARP:
+            tile = tile_bytes(batch.total_bytes, grid.per_block * grid.options.max_grid_blocks)
+        count = write_descriptors(batch, direction, self._space, tile)
+        if route.end is None or grid.options.chunk_descriptors is not None:
+            return self._build(batch, plan, route, count)
+        if self._skeleton is None or self._skeleton.route is not route:
+            self._skeleton = LaunchSkeleton(route, self._space, grid.function, grid.threads)
+        return self._skeleton.fill(count, grid.blocks(count), batch, self._lease)
+
+    def _build(self, batch: RangeBatch, plan: CopyPlan, route: Route, count: int) -> Program:
+        """The program over so many descriptors, in chunks or not."""
+        grid, space = self._grid_of(plan), self._space
+        builder = ProgramBuilder(route)
+        builder.keep(batch, space)
+        builder.copy(Direction.H2D, (space.device_address, space.pinned_address), count * DESCRIPTOR_BYTES)
+        chunk = grid.options.chunk_descriptors or count
+        for first in range(0, count, chunk):
+            if first and plan.backpressure:
+                builder.complete_first()
+            address = space.device_address + first * DESCRIPTOR_BYTES
+            builder.launch(grid.launch(address, min(chunk, count - first)))
+        return builder.finish(self._lease)
+
+    def _grid_of(self, plan: CopyPlan) -> _Grid:
+        """As `_grid`, remembered: a transfer engine runs the same plan again and again."""
+        if plan is not self._plan or self._last is None:
+            self._last, self._plan, self._skeleton = self._grid(plan), plan, None
+        return self._last
+
+    def _grid(self, plan: CopyPlan) -> _Grid:
         require(plan, Backend.KERNEL)
+        if plan.chunk_bytes is not None:
+            raise UnsupportedPlanError("chunk_bytes is for DMA commands", "use chunk_descriptors, or leave it out")
         if plan.variant not in self._functions or plan.threads is None or plan.options is None:
             raise UnsupportedPlanError(f"there is no {plan.variant} kernel here")
-        self._serial += 1
-        if plan.variant is Variant.BLOCK:
-            blocks = count = write_descriptors(batch, direction, self._space)
-        else:
-            warps = plan.threads // WARP_THREADS
-            tile = tile_bytes(batch.total_bytes, warps * plan.options.max_grid_blocks)
-            count = write_descriptors(batch, direction, self._space, tile)
-            blocks = -(-count // warps)
-        launch = KernelLaunch(
-            function=self._functions[plan.variant],
-            grid_blocks=min(plan.options.max_grid_blocks, blocks),
-            threads=plan.threads,
-            descriptors=count,
-        )
-        return PreparedLaunch(launch, self._serial)
-
-    def submit(self, prepared: PreparedLaunch, stream: int) -> None:
-        """As `TransferBackend.submit`."""
-        if prepared.serial != self._serial:
-            raise StaleError("another batch has been prepared since")
-        self._submitter.submit(prepared.launch, stream)
+        per_block = 1 if plan.variant is Variant.BLOCK else plan.threads // WARP_THREADS
+        return _Grid(self._functions[plan.variant], plan.threads, plan.options, per_block)

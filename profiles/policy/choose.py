@@ -18,7 +18,8 @@ DEFAULT_BUDGET = 0.10
 DEFAULT_PERIOD_S = 0.050
 MAX_ITL_COST = 0.01  # mean inter-token latency that `balanced` may cost, as a fraction
 
-_BY_SIMPLICITY = (Backend.DIRECT, Backend.BATCH, Backend.PITCHED, Backend.KERNEL, Backend.STAGED)
+BY_SIMPLICITY = (Backend.DIRECT, Backend.BATCH, Backend.PITCHED, Backend.KERNEL, Backend.STAGED)
+"""Backends, the simplest first: ties go to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,7 @@ def _least(options: Sequence[Option], cost_s: Callable[[Option], float]) -> Opti
 def _burden(plan: AnyPlan) -> tuple[int, int]:
     """Resident threads, then how far from the simplest backend."""
     legs = (plan,) if isinstance(plan, CopyPlan) else (plan.load, plan.save)
-    return plan.resident_threads, max(_BY_SIMPLICITY.index(leg.backend) for leg in legs)
+    return plan.resident_threads, max(BY_SIMPLICITY.index(leg.backend) for leg in legs)
 
 
 def _evidence(option: Option) -> Evidence:

@@ -8,6 +8,7 @@ from tests.helpers.cli import Program
 
 USAGE, DEVICE, DATA = 2, 3, 4
 SWEEP = ("sweep", "--device", "sim:h200")
+BENCH = ("bench", "transfer", "--device", "sim:h200")
 DECIDE = ("decide", "--ranges", 16, "--bytes", 65536)
 
 CASES = {
@@ -49,6 +50,22 @@ CASES = {
     "a period that is no time": ((*DECIDE, "--period", "never"), USAGE, "never"),
     "a budget that is no number": ((*DECIDE, "--budget", "nan"), USAGE, "nan"),
     "more host runs than ranges": ((*DECIDE, "--host-runs", 17), USAGE, "17"),
+    "a bench without a command": (("bench",), USAGE, "missing command"),
+    "a bench of an unknown device": (("bench", "transfer", "--device", "tesla"), USAGE, "tesla"),
+    "a bench without a GPU": (("bench", "transfer"), DEVICE, "no GPU"),
+    "a bench of no ranges": ((*BENCH, "--ranges", 0), USAGE, "at least 1 range"),
+    "a bench of negative ranges": ((*BENCH, "--ranges", -4), USAGE, "at least 1 range"),
+    "a bench of sizes that are none": ((*BENCH, "--range-bytes", "big"), USAGE, "big"),
+    "a bench of empty ranges": ((*BENCH, "--range-bytes", 0), USAGE, "a size"),
+    "a bench of more than there is": ((*BENCH, "--ranges", 2**40, "--range-bytes", "1T"), USAGE, "2^62"),
+    "a bench of more memory than there is": ((*BENCH, "--ranges", 2**30), DEVICE, "memory"),
+    "an unknown layout": ((*BENCH, "--layout", "spiral"), USAGE, "spiral"),
+    "a layout of no runs": ((*BENCH, "--layout", "runs:0"), USAGE, "at least 1 host run"),
+    "a layout without its number": ((*BENCH, "--layout", "runs"), USAGE, "number of runs"),
+    "more runs than ranges": ((*BENCH, "--ranges", 4, "--layout", "runs:5"), USAGE, "5 host runs"),
+    "an unknown direction of a bench": ((*BENCH, "--direction", "up"), USAGE, "up"),
+    "no rounds": ((*BENCH, "--rounds", 0), USAGE, "rounds"),
+    "a seed of a bench out of range": ((*BENCH, "--seed", -1), USAGE, "seed"),
     "sweeps without a database": (("sweeps", "list"), DATA, "there is no database"),
     "profiles without a database": (("profiles", "show", "ab"), DATA, "there is no database"),
     "resuming without a database": (("sweep", "--resume", "ab"), DATA, "there is no database"),

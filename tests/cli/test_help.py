@@ -11,6 +11,7 @@ COMMANDS = (
     ("sweeps", "show"),
     ("profiles", "list"),
     ("profiles", "show"),
+    ("bench", "transfer"),
     ("db", "upgrade"),
     ("db", "current"),
     ("db", "check"),

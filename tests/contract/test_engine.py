@@ -9,6 +9,7 @@ import pytest
 from pega_tune.autotune.devices import MemoryLimits, find_device
 from pega_tune.autotune.engine import Engine, Measurement, MemoryLimitError, Phase, SamplingLimits, Status
 from pega_tune.autotune.isolated import IsolatedEngine
+from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.measuring.schedule import BlockSchedule
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import Backend, direct
@@ -99,7 +100,7 @@ def test_verification_takes_no_recorded_time(engine: Engine) -> None:
 
 
 def test_an_unsupported_plan_is_reported_once_and_the_others_go_on(engine: Engine) -> None:
-    assert Backend.BATCH not in engine.capabilities().backends
+    assert unsupported_plan().stream_priority not in engine.capabilities().priorities
     measurements = list(engine.transfer(transfer_block(plans=(unsupported_plan(), WARP))))
     refused = [m for m in measurements if m.candidate == 1]
     assert [(m.status, m.phase) for m in refused] == [(Status.UNSUPPORTED, Phase.VERIFY)]
@@ -128,6 +129,13 @@ def test_too_large_a_block_is_refused_and_the_next_one_runs(engine: Engine) -> N
 def test_one_byte_and_one_huge_range_can_be_measured(engine: Engine, shape: TransferShape) -> None:
     measurements = list(engine.transfer(transfer_block(shape, plans=(direct(), WARP, BLOCK))))
     assert {m.status for m in measurements} == {Status.OK}
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "strided", "host-ordered", "runs:9"])
+def test_every_layout_can_be_measured(engine: Engine, layout: str) -> None:
+    shape = TransferShape(64, 64 * 4096, Direction.BOTH)
+    block = replace(transfer_block(shape), layout=NamedLayout.parse(layout))
+    assert {m.status for m in engine.transfer(block)} == {Status.OK}
 
 
 def test_capabilities_are_usable(engine: Engine) -> None:

@@ -34,6 +34,7 @@ from pega_tune.autotune.engine import (
 )
 from pega_tune.autotune.measuring.statistics import median_interval
 from pega_tune.errors import DeviceError
+from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.probe import list_devices
 from pega_tune.kernels.shape import Direction, TransferShape
@@ -146,13 +147,17 @@ def measure(engine: CudaEngine, task: Task) -> Result:
     candidates = tuple(Candidate(n, kind, PlanPair(p, p) if both else p) for n, kind, p in plans)
     limits = SamplingLimits(60.0, task.rounds, task.rounds, drop_after=task.rounds)
     key = f"{task.shape.direction}/{task.shape.merged_ranges}x{task.shape.total_bytes}"
-    block = TransferBlock(key, task.shape, candidates, limits, SEED)
+    return run(engine, TransferBlock(key, task.shape, candidates, limits, SEED))
+
+
+def run(engine: CudaEngine, block: TransferBlock) -> Result:
+    """Runs a block."""
     measurements = list(engine.transfer(block))
-    cells = {candidate.name: _cell(index, candidate, measurements) for index, candidate in enumerate(candidates)}
+    cells = {candidate.name: cell(index, candidate, measurements) for index, candidate in enumerate(block.candidates)}
     return Result(block, cells, asdict(engine.conditions()))
 
 
-def _cell(index: int, candidate: Candidate, measurements: Sequence[Measurement]) -> Cell:
+def cell(index: int, candidate: Candidate, measurements: Sequence[Measurement]) -> Cell:
     mine = [m for m in measurements if m.candidate == index]
     timed = [m for m in mine if m.phase is Phase.TIMED and m.status is Status.OK]
     samples = {
@@ -179,33 +184,33 @@ def lines(result: Result) -> Iterator[Line]:
         per_range_s = median_s and median_s / shape.merged_ranges / len(shape.direction.legs)
         yield Line(f"direct, {name} per range, {way}", per_range_s, None, 2.8e-6, per_range_s)
     if shape.direction is Direction.BOTH:
-        yield _ratio("kernel/block 16384 x 256, both", result, BLOCK_16384.key, 0.45, 0.58)
+        yield ratio_line("kernel/block 16384 x 256, both", result, BLOCK_16384.key, 0.45, 0.58)
         yield _best("best kernel plan, both", result, 0.70)
     else:
-        yield _ratio(f"kernel/warp 2 x 1024, {way}", result, WARP_2.key, 0.88)
+        yield ratio_line(f"kernel/warp 2 x 1024, {way}", result, WARP_2.key, 0.88)
 
 
-def _ratio(name: str, result: Result, plan: str, low: float, high: float | None = None) -> Line:
+def ratio_line(name: str, result: Result, plan: str, low: float, high: float | None = None) -> Line:
     return Line(name, result.ratio(plan), low, high, result.ratio(plan, "transfer"))
 
 
 def _best(name: str, result: Result, low: float) -> Line:
     best = max((plan for plan in result.cells if plan.startswith("kernel/")), key=lambda plan: result.ratio(plan) or 0)
-    return _ratio(f"{name}: {best}", result, best, low)
+    return ratio_line(f"{name}: {best}", result, best, low)
 
 
-def _report(result: Result) -> dict[str, Any]:
+def report(result: Result) -> dict[str, Any]:
     cells = []
-    for cell in result.cells.values():
-        intervals = {part: median_interval(samples) for part, samples in cell.samples.items()}
+    for one in result.cells.values():
+        intervals = {part: median_interval(samples) for part, samples in one.samples.items()}
         medians = {f"{part}_s": asdict(interval) for part, interval in intervals.items() if interval}
-        rounds = len(cell.samples["transfer"])
-        cells.append({"name": cell.name, "status": cell.status, "detail": cell.detail, "rounds": rounds, **medians})
+        rounds = len(one.samples["transfer"])
+        cells.append({"name": one.name, "status": one.status, "detail": one.detail, "rounds": rounds, **medians})
     shape = asdict(result.block.shape)
     return {"key": result.block.key, "shape": shape, "conditions": result.conditions, "cells": cells}
 
 
-def _table(results: Sequence[Result], checked: Sequence[Line]) -> Iterator[str]:
+def table(results: Sequence[Result], checked: Sequence[Line]) -> Iterator[str]:
     for result in results:
         yield f"{result.block.key}  (GiB/s, ratio to {CEILING}, us of preparation, us of submission)"
         for cell in sorted(result.cells.values(), key=lambda cell: cell.median_s("moving") or float("inf")):
@@ -219,7 +224,7 @@ def _table(results: Sequence[Result], checked: Sequence[Line]) -> Iterator[str]:
     yield from map(str, checked)
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
     try:
         found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -232,7 +237,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True, help="folder for the results")
     parser.add_argument("--part", type=int, choices=sorted({task.part for task in tasks()}), help="all if not given")
-    parser.add_argument("--commit", default=_commit(), help="what was measured, where there is no git")
+    parser.add_argument("--commit", default=commit(), help="what was measured, where there is no git")
     options = parser.parse_args()
     try:
         facts = list_devices()[0]
@@ -241,7 +246,12 @@ def main() -> int:
     except DeviceError as error:
         parser.exit(3, f"{error.message}; {error.hint}\n")
     checked = tuple(line for task, result in results if task.part == 1 for line in lines(result))
-    report = {
+    return publish(options, facts, [result for _, result in results], checked)
+
+
+def publish(options: argparse.Namespace, facts: DeviceFacts, results: Sequence[Result], checked: Sequence[Line]) -> int:
+    """Writes the results down and prints them; the exit code."""
+    written = {
         "device": facts.to_json(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": options.commit,
@@ -249,12 +259,12 @@ def main() -> int:
         "driver": facts.staleness.driver,
         "part": options.part,
         "lines": [{**asdict(line), "passed": line.passed} for line in checked],
-        "blocks": [_report(result) for _, result in results],
+        "blocks": [report(result) for result in results],
     }
     options.out.mkdir(parents=True, exist_ok=True)
-    name = f"acceptance-{options.part or 'all'}.json"
-    (options.out / name).write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
-    sys.stdout.writelines(f"{row}\n" for row in _table([result for _, result in results], checked))
+    name = f"{Path(sys.argv[0]).stem.replace('_', '-')}-{options.part or 'all'}.json"
+    (options.out / name).write_text(json.dumps(written, indent=1, allow_nan=False) + "\n")
+    sys.stdout.writelines(f"{row}\n" for row in table(results, checked))
     return 0 if all(line.passed for line in checked) else 1
 
 

@@ -1,3 +1,3 @@
-from tests.helpers.gpu import context, cuda_engine_factory, gpu, rig
+from tests.helpers.gpu import batch_support, context, cuda_engine_factory, gpu, rig
 
-__all__ = ["context", "cuda_engine_factory", "gpu", "rig"]
+__all__ = ["batch_support", "context", "cuda_engine_factory", "gpu", "rig"]

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs one part of the GPU lane and keeps what it printed. No part takes longer than 9 minutes.
-#   tests/gpu/run.sh tests|copies|sweep|sanitizer OUT [COMMIT]
+#   tests/gpu/run.sh tests|copies|engine1..engine4|sweep|sanitizer OUT [COMMIT]
 #     tests      the tests marked gpu
 #     copies     the copy kernels against contiguous DMA (tests/gpu/acceptance.py)
+#     engineN    part N of what the transfer engine must reach (tests/gpu/acceptance_engine.py)
 #     sweep      a quick sweep into a new database, and what Auto answers from it
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
@@ -33,6 +34,10 @@ copies() {
   keep 500 "$python" tests/gpu/acceptance.py --out "$out" --commit "$commit"
 }
 
+engine() {
+  keep 535 "$python" tests/gpu/acceptance_engine.py --out "$out" --part "$1" --commit "$commit"
+}
+
 sweep() {
   local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 shape
   keep 60 "${tune[@]}" doctor || failed=1
@@ -52,12 +57,14 @@ sanitizer() {
     # cuda.bindings asks the driver for functions of later releases: calls that fail by design, and no memory errors.
     keep 250 compute-sanitizer --tool "$tool" --report-api-errors no --target-processes all --error-exitcode 99 \
       "$python" -m pytest -q -m gpu -p no:cacheprovider tests/gpu \
-      --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py || failed=1
+      --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py \
+      --ignore tests/gpu/test_transfer_worker.py || failed=1
   done
   return "$failed"
 }
 
 case $part in
   tests | copies | sweep | sanitizer) "$part" ;;
-  *) sed -n '2,7p' "$0" >&2 && exit 2 ;;
+  engine[1-4]) engine "${part#engine}" ;;
+  *) sed -n '2,8p' "$0" >&2 && exit 2 ;;
 esac

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -7,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pega_tune.autotune.cuda.layout import Layout, odd_ranges
-from pega_tune.kernels.plan import MAX_GRID_BLOCKS, CopyPlan, Variant, direct, kernel
+from pega_tune.kernels.plan import MAX_GRID_BLOCKS, Completion, CopyPlan, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction
 from tests.helpers.gpu import Rig, assert_exact
 
@@ -40,13 +41,26 @@ def test_direct_copies_sizes_1_to_4097_at_every_alignment(rig: Rig, direction: D
 
 
 rows = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(1, 20_000)), min_size=1, max_size=40)
-plans = st.one_of(
+whole = st.one_of(
     st.just(direct()),
     st.builds(kernel, st.sampled_from(Variant), st.integers(1, 200), st.integers(1, 32).map(lambda warps: 32 * warps)),
 )
 
 
-@given(rows, plans, st.sampled_from(LEGS), st.randoms(use_true_random=False))
+@st.composite
+def plans(draw: st.DrawFn) -> CopyPlan:
+    """Any plan, in chunks or not, with any way to wait."""
+    plan = replace(draw(whole), completion=draw(st.sampled_from(Completion)))
+    if draw(st.booleans()):
+        return plan
+    if plan.options is None:
+        chunked = replace(plan, chunk_bytes=draw(st.integers(1_000, 100_000)))
+    else:
+        chunked = replace(plan, options=replace(plan.options, chunk_descriptors=draw(st.integers(1, 20))))
+    return replace(chunked, backpressure=draw(st.booleans()))
+
+
+@given(rows, plans(), st.sampled_from(LEGS), st.randoms(use_true_random=False))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_ranges_by_any_plan(
     rig: Rig, rows: list[tuple[int, int, int]], plan: CopyPlan, direction: Direction, random: Random

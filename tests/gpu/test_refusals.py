@@ -3,12 +3,16 @@
 import pytest
 
 from pega_tune.kernels.context import PrimaryContext
+from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES
 from pega_tune.kernels.driver import DriverCallError
+from pega_tune.kernels.event_pool import EventPool
+from pega_tune.kernels.executor import Execution
 from pega_tune.kernels.memory import DeviceMemory, OutOfDeviceMemoryError, OutOfPinnedMemoryError, PinnedMemory
 from pega_tune.kernels.module import Module
 from pega_tune.kernels.plan import Variant
+from pega_tune.kernels.program import Launch, ProgramBuilder, Route
+from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.stream import Event, Stream, elapsed_s
-from pega_tune.kernels.submit import KernelLaunch, KernelSubmitter
 from tests.helpers.gpu import EMPTY, Rig
 
 pytestmark = pytest.mark.gpu
@@ -47,15 +51,21 @@ def test_no_grid_is_refused_and_the_next_launch_runs(rig: Rig) -> None:
         DeviceMemory(4096) as descriptors,
         PinnedMemory(64) as target,
         Stream() as stream,
+        EventPool() as events,
     ):
         target.view()[:32] = EMPTY
         target.view()[32:] = 0
         staging.view()[:24].view("u8")[:] = (target.alias + 32, target.alias, 32)
-        submitter = KernelSubmitter(rig.machinery.table, staging.address, descriptors.address)
-        handle = rig.functions[Variant.WARP].handle
+
+        def submit(grid_blocks: int) -> None:
+            builder = ProgramBuilder(Route(stream.handle, stream.handle, events))
+            builder.copy(Direction.H2D, (descriptors.address, staging.address), DESCRIPTOR_BYTES)
+            builder.launch(Launch(rig.functions[Variant.WARP].handle, grid_blocks, 256, (descriptors.address, 1)))
+            Execution(rig.machinery.table, builder.finish()).advance()
+
         with pytest.raises(DriverCallError, match="cuLaunchKernel") as caught:
-            submitter.submit(KernelLaunch(handle, grid_blocks=0, threads=256, descriptors=1), stream.handle)
+            submit(0)
         assert not caught.value.is_sticky
-        submitter.submit(KernelLaunch(handle, grid_blocks=1, threads=256, descriptors=1), stream.handle)
+        submit(1)
         stream.synchronize()
         assert (target.view() == EMPTY).all()

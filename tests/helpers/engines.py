@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from pega_tune.autotune.sim.devices import SimFactory
 from pega_tune.autotune.sim.engine import SimEngine
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.kernels.plan import Backend, CopyPlan, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.plan import CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 
 WARP = kernel(Variant.WARP, 2, 1024)
@@ -53,8 +53,8 @@ def transfer_block(
 
 
 def unsupported_plan() -> CopyPlan:
-    """A plan of a backend that no engine has yet."""
-    return CopyPlan(Backend.BATCH)
+    """A plan with a stream priority that no device has."""
+    return replace(WARP, stream_priority=99)
 
 
 class Deed(Enum):

@@ -1,4 +1,4 @@
-"""A driver made of compiled C functions: logs every call, can fail, and moves bytes between host buffers."""
+"""A driver made of compiled C functions: logs every call, can fail, moves bytes between host buffers, and is late."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,7 +11,8 @@ from numba.extending import intrinsic
 from pega_tune.kernels.driver import DriverFunction, DriverTable
 
 LOGGED_CALLS = 4096
-_COUNT, _FAIL_AT, _FAIL_STATUS, _PENDING, _MOVES, _HEADER = range(6)
+EVENTS = 64  # that can be late at a time
+_COUNT, _FAIL_AT, _FAIL_STATUS, _PENDING, _MOVES, _LATE, _HEADER = range(7)
 _WIDTH = 1 + 11 + 2  # function, C arguments, kernel arguments
 _NEVER = 2**64 - 1
 _NOT_READY = 600
@@ -20,6 +21,8 @@ _NOT_READY = 600
 _state = np.zeros(_HEADER + LOGGED_CALLS * _WIDTH, np.uint64)
 _ADDRESS = np.uint64(_state.ctypes.data)
 _SIZE = _state.size
+_late = np.zeros((EVENTS, 2), np.uint64)  # events, and the queries until they have happened
+_LATE_ADDRESS = np.uint64(_late.ctypes.data)
 
 i32, u32, u64 = types.int32, types.uint32, types.uint64
 
@@ -37,7 +40,8 @@ class FakeDriver:
     def __init__(self) -> None:
         _state[:] = 0
         _state[_FAIL_AT] = _NEVER
-        self.table = DriverTable.of({function.symbol: _FAKES[function].address for function in DriverFunction})
+        _late[:] = 0
+        self.table = DriverTable.of({function: _FAKES[function].address for function in DriverFunction})
 
     def fail(self, call: int, status: int) -> None:
         """Makes the call of that number, counted from 0, do nothing and return `status`."""
@@ -46,6 +50,14 @@ class FakeDriver:
     def pend(self, queries: int) -> None:
         """Answers "not ready" to so many queries of an event."""
         _state[_PENDING] = queries
+
+    def delay(self, queries: int) -> None:
+        """Lets every event, once recorded, answer "not ready" to so many queries; waiting for it ends that at once."""
+        _state[_LATE] = queries
+
+    def forget(self) -> None:
+        """Empties the log."""
+        _state[_COUNT] = 0
 
     def move_bytes(self) -> None:
         """Makes copies copy, and launches run their descriptors, between buffers of this process."""
@@ -108,6 +120,12 @@ _LAUNCH = int(DriverFunction.LAUNCH_KERNEL)
 _RECORD = int(DriverFunction.EVENT_RECORD)
 _QUERY = int(DriverFunction.EVENT_QUERY)
 _SYNCHRONIZE = int(DriverFunction.STREAM_SYNCHRONIZE)
+_AWAIT = int(DriverFunction.STREAM_WAIT_EVENT)
+_SLEEP = int(DriverFunction.EVENT_SYNCHRONIZE)
+_COPY_2D = int(DriverFunction.MEMCPY_2D_ASYNC)
+_BATCH_V1 = int(DriverFunction.MEMCPY_BATCH_ASYNC_V1)
+_BATCH_V2 = int(DriverFunction.MEMCPY_BATCH_ASYNC_V2)
+_HOST = 1  # CU_MEMORYTYPE_HOST
 
 
 @cfunc(i32(u64, u32, u32, u32, u32, u32, u32, u32, u64, u64, u64))
@@ -126,8 +144,68 @@ def _launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)
 
 
 @cfunc(i32(u64, u64))
+def _copy_2d(parameters, stream):
+    """Logs, in place of the address of a CUDA_MEMCPY2D, what is in it."""
+    words = carray(_pointer(parameters), 16, np.uint64)
+    source = (words[3] if words[2] & 0xFFFFFFFF == _HOST else words[4]) + words[0] + words[1] * words[6]
+    destination = (words[10] if words[9] & 0xFFFFFFFF == _HOST else words[11]) + words[7] + words[8] * words[13]
+    status = _log(_COPY_2D, (destination, words[13], source, words[6], words[14], words[15], stream))
+    if status == 0:
+        for row in range(np.int64(words[15])):
+            _move(destination + np.uint64(row) * words[13], source + np.uint64(row) * words[6], words[14])
+    return status
+
+
+@njit
+def _move_all(destinations, sources, sizes, count):
+    if not carray(_pointer(_ADDRESS), _SIZE, np.uint64)[_MOVES]:
+        return
+    columns = (_pointer(destinations), _pointer(sources), _pointer(sizes))
+    for i in range(np.int64(count)):
+        _move(
+            carray(columns[0], i + 1, np.uint64)[i],
+            carray(columns[1], i + 1, np.uint64)[i],
+            carray(columns[2], i + 1, np.uint64)[i],
+        )
+
+
+@cfunc(i32(*(u64,) * 9))
+def _batch_v1(to, at, sizes, count, attributes, indices, kinds, failed, stream):  # noqa: PLR0917 - as in cuda.h
+    status = _log(_BATCH_V1, (to, at, sizes, count, attributes, indices, kinds, failed, stream))
+    if status == 0:
+        _move_all(to, at, sizes, count)
+    return status
+
+
+@cfunc(i32(*(u64,) * 8))
+def _batch_v2(to, at, sizes, count, attributes, indices, kinds, stream):  # noqa: PLR0917 - as in cuda.h
+    status = _log(_BATCH_V2, (to, at, sizes, count, attributes, indices, kinds, stream))
+    if status == 0:
+        _move_all(to, at, sizes, count)
+    return status
+
+
+@njit
+def _lateness(event, create):
+    """(1,) queries left of an event; that of a free place if it has none and shall have one, else of none."""
+    events = carray(_pointer(_LATE_ADDRESS), (EVENTS, 2), np.uint64)
+    for i in range(EVENTS):
+        if events[i, 0] == event:
+            return events[i, 1:]
+    for i in range(EVENTS):
+        if create and not events[i, 0]:
+            events[i, 0] = event
+            return events[i, 1:]
+    return events[0, :0]
+
+
+@cfunc(i32(u64, u64))
 def _event_record(event, stream):
-    return _log(_RECORD, (event, stream))
+    status = _log(_RECORD, (event, stream))
+    left = _lateness(event, True)
+    if status == 0 and left.size:
+        left[0] = carray(_pointer(_ADDRESS), _SIZE, np.uint64)[_LATE]
+    return status
 
 
 @cfunc(i32(u64))
@@ -137,12 +215,30 @@ def _event_query(event):
     if status == 0 and state[_PENDING]:
         state[_PENDING] -= np.uint64(1)
         return np.int32(_NOT_READY)
+    left = _lateness(event, False)
+    if status == 0 and left.size and left[0]:
+        left[0] -= np.uint64(1)
+        return np.int32(_NOT_READY)
+    return status
+
+
+@cfunc(i32(u64))
+def _event_synchronize(event):
+    status = _log(_SLEEP, (event,))
+    left = _lateness(event, False)
+    if left.size:
+        left[0] = 0
     return status
 
 
 @cfunc(i32(u64))
 def _stream_synchronize(stream):
     return _log(_SYNCHRONIZE, (stream,))
+
+
+@cfunc(i32(u64, u64, u32))
+def _stream_wait_event(stream, event, flags):
+    return _log(_AWAIT, (stream, event, u64(flags)))
 
 
 _FAKES = {
@@ -152,6 +248,11 @@ _FAKES = {
     DriverFunction.EVENT_RECORD: _event_record,
     DriverFunction.EVENT_QUERY: _event_query,
     DriverFunction.STREAM_SYNCHRONIZE: _stream_synchronize,
+    DriverFunction.STREAM_WAIT_EVENT: _stream_wait_event,
+    DriverFunction.EVENT_SYNCHRONIZE: _event_synchronize,
+    DriverFunction.MEMCPY_2D_ASYNC: _copy_2d,
+    DriverFunction.MEMCPY_BATCH_ASYNC_V1: _batch_v1,
+    DriverFunction.MEMCPY_BATCH_ASYNC_V2: _batch_v2,
 }
 _ARGUMENTS = {
     DriverFunction.MEMCPY_HTOD_ASYNC: 4,
@@ -160,4 +261,9 @@ _ARGUMENTS = {
     DriverFunction.EVENT_RECORD: 2,
     DriverFunction.EVENT_QUERY: 1,
     DriverFunction.STREAM_SYNCHRONIZE: 1,
+    DriverFunction.STREAM_WAIT_EVENT: 3,
+    DriverFunction.EVENT_SYNCHRONIZE: 1,
+    DriverFunction.MEMCPY_2D_ASYNC: 7,
+    DriverFunction.MEMCPY_BATCH_ASYNC_V1: 9,
+    DriverFunction.MEMCPY_BATCH_ASYNC_V2: 8,
 }

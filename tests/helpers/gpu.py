@@ -1,6 +1,6 @@
 """What GPU tests build their device side from: fixtures, and a rig that runs one plan and shows every byte."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -8,18 +8,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pega_tune.autotune.cuda.buffers import Buffers, Need
+from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.factory import CudaEngineFactory
-from pega_tune.autotune.cuda.lanes import Lane, Machinery
+from pega_tune.autotune.cuda.lanes import Lane
 from pega_tune.autotune.cuda.layout import Layout
 from pega_tune.autotune.cuda.limits import MemoryLimits
+from pega_tune.autotune.cuda.machinery import Machinery
+from pega_tune.autotune.cuda.need import Need
 from pega_tune.autotune.cuda.timing import time_transfer
+from pega_tune.kernels.batch_call import BatchSignature
+from pega_tune.kernels.batch_probe import BatchSupport, probe_batch
 from pega_tune.kernels.compiling import compile_ptx, kernel_name, link_cubin
 from pega_tune.kernels.context import PrimaryContext
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.module import KernelFunction, Module
-from pega_tune.kernels.plan import CopyPlan, Variant
+from pega_tune.kernels.plan import Backend, CopyPlan, PlanPair, Variant
 from pega_tune.kernels.probe import NoDeviceError, list_devices
 from pega_tune.kernels.shape import Direction
 
@@ -60,16 +64,23 @@ class Outcome:
 
 
 class Rig:
-    """Copy kernels and lanes of their own in the current context."""
+    """Copy kernels and lanes of their own in the current context.
 
-    def __init__(self, facts: DeviceFacts) -> None:
+    Attributes:
+        functions: the copy kernels.
+        machinery: what its lanes share.
+        staging_bytes: of the staging buffers from the next run on.
+    """
+
+    def __init__(self, facts: DeviceFacts, batch: BatchSignature | None = None) -> None:
         self._stack = ExitStack()
+        self.staging_bytes = 16 << 20
         capability = facts.identity.compute_capability
         self.functions: dict[Variant, KernelFunction] = {}
         for variant in Variant:
             module = self._stack.enter_context(Module(link_cubin(compile_ptx(variant, capability), capability)))
             self.functions[variant] = module.function(kernel_name(variant))
-        self.machinery = Machinery(DriverTable.resolve(), self.functions)
+        self.machinery = Machinery(DriverTable.resolve(), self.functions, batch)
         self._lanes = {way: self._stack.enter_context(Lane(way, self.machinery)) for way in Direction.BOTH.legs}
         self._buffers = self._stack.enter_context(Buffers(MemoryLimits(1 << 30, 1 << 30)))
 
@@ -81,17 +92,41 @@ class Rig:
 
     def run(self, direction: Direction, plan: CopyPlan, layout: Layout, seed: int = 0) -> Outcome:
         """Runs a plan between random sources and empty destinations."""
-        self._buffers.reserve({direction: Need.of(len(layout.nbytes), layout.extent_bytes)})
+        self._reserve(layout, (direction,), staged=plan.backend is Backend.STAGED)
         lane = self._lanes[direction]
-        lane.attach(self._buffers[direction])
+        before = self._set_up(direction, layout, seed)
+        time_transfer([lane.run(lane.slabs.batch(layout), plan)])
+        return self._outcome(direction, layout, before)
+
+    def run_fused(self, pair: PlanPair, layouts: Mapping[Direction, Layout], seed: int = 0) -> dict[Direction, Outcome]:
+        """Runs a fused pair as `run` does a plan."""
+        largest = max(layouts.values(), key=lambda layout: layout.extent_bytes)
+        self._reserve(largest, tuple(layouts), staged=True)
+        before = {way: self._set_up(way, layout, seed + i) for i, (way, layout) in enumerate(layouts.items())}
+        load, save = (self._lanes[way].slabs.batch(layouts[way]) for way in Direction.BOTH.legs)
+        time_transfer([self._lanes[Direction.H2D].run_fused(load, save, pair)])
+        return {way: self._outcome(way, layout, before[way]) for way, layout in layouts.items()}
+
+    def _reserve(self, layout: Layout, directions: tuple[Direction, ...], *, staged: bool) -> None:
+        need = Need.of(len(layout.nbytes), layout.extent_bytes)
+        if staged:
+            need = need.staged(self.staging_bytes).fused()
+        self._buffers.reserve(dict.fromkeys(directions, need))
+        for direction in directions:
+            self._lanes[direction].attach(self._buffers[direction])
+
+    def _set_up(self, direction: Direction, layout: Layout, seed: int) -> tuple[Bytes, Bytes]:
         host, device = self._contents(direction, layout, seed)
-        slab, mirror = lane.host[: layout.extent_bytes], self._buffers.mirror[: layout.extent_bytes]
+        lane, mirror = self._lanes[direction], self._buffers.mirror[: layout.extent_bytes]
         mirror[:] = device
         lane.upload(mirror)
-        slab[:] = host
-        time_transfer([lane.run(lane.slabs.batch(layout), plan)])
+        lane.host[: layout.extent_bytes] = host
+        return host, device
+
+    def _outcome(self, direction: Direction, layout: Layout, before: tuple[Bytes, Bytes]) -> Outcome:
+        lane, mirror = self._lanes[direction], self._buffers.mirror[: layout.extent_bytes]
         lane.download(mirror)
-        return Outcome(host, device, slab.copy(), mirror.copy())
+        return Outcome(*before, lane.host[: layout.extent_bytes].copy(), mirror.copy())
 
     def _contents(self, direction: Direction, layout: Layout, seed: int) -> tuple[Bytes, Bytes]:
         data = np.random.default_rng(seed).integers(0, 256, layout.extent_bytes, np.uint8)
@@ -99,10 +134,16 @@ class Rig:
         return (data, empty) if direction is Direction.H2D else (empty, data)
 
 
+@pytest.fixture(scope="session")
+def batch_support(gpu: DeviceFacts) -> BatchSupport:
+    """Whether the first GPU copies in batches."""
+    return probe_batch(0)
+
+
 @pytest.fixture
-def rig(gpu: DeviceFacts, context: PrimaryContext) -> Iterator[Rig]:
+def rig(gpu: DeviceFacts, batch_support: BatchSupport, context: PrimaryContext) -> Iterator[Rig]:
     """A rig on the first GPU."""
-    with Rig(gpu) as made:
+    with Rig(gpu, batch_support.signature) as made:
         yield made
 
 

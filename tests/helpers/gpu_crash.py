@@ -7,12 +7,16 @@ import numpy as np
 
 from pega_tune.autotune.cuda.engine import CudaEngine
 from pega_tune.autotune.engine import EngineLostError
+from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES
 from pega_tune.kernels.driver import DriverCallError, DriverTable
+from pega_tune.kernels.event_pool import EventPool
+from pega_tune.kernels.executor import Execution
 from pega_tune.kernels.memory import DeviceMemory, PinnedMemory
 from pega_tune.kernels.plan import Variant
 from pega_tune.kernels.probe import list_devices
+from pega_tune.kernels.program import Launch, ProgramBuilder, Route
+from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.stream import Stream
-from pega_tune.kernels.submit import KernelLaunch, KernelSubmitter
 from tests.helpers.engines import transfer_block
 from tests.helpers.gpu import Rig
 
@@ -27,8 +31,11 @@ def main() -> None:
     with Rig(facts) as rig:
         staging, descriptors, stream = PinnedMemory(4096), DeviceMemory(4096), Stream()
         staging.view().view(np.uint64)[:3] = (NOWHERE, NOWHERE + 4096, 4096)
-        submitter = KernelSubmitter(DriverTable.resolve(), staging.address, descriptors.address)
-        submitter.submit(KernelLaunch(rig.functions[Variant.WARP].handle, 1, 32, 1), stream.handle)
+        with EventPool() as events:
+            builder = ProgramBuilder(Route(stream.handle, stream.handle, events))
+            builder.copy(Direction.H2D, (descriptors.address, staging.address), DESCRIPTOR_BYTES)
+            builder.launch(Launch(rig.functions[Variant.WARP].handle, 1, 32, (descriptors.address, 1)))
+            Execution(DriverTable.resolve(), builder.finish()).advance()
         try:
             stream.synchronize()
         except DriverCallError as error:

@@ -6,10 +6,14 @@ from numpy.typing import NDArray
 from pega_tune.autotune.cuda.buffers import Allocators
 from pega_tune.kernels.memory import OutOfPinnedMemoryError
 
+ALIGNMENT = 256  # as CUDA aligns
+
 
 class FakeMemory:
     def __init__(self, heap: "Heap", nbytes: int) -> None:
-        self._heap, self._bytes = heap, np.zeros(nbytes, np.uint8)
+        whole = np.zeros(nbytes + ALIGNMENT, np.uint8)
+        skip = -whole.ctypes.data % ALIGNMENT
+        self._heap, self._bytes = heap, whole[skip : skip + nbytes]
         self.nbytes = nbytes
         self.address = self.alias = self._bytes.ctypes.data
 

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -58,8 +58,8 @@ class FakeRun:
         if fault:
             fault(self)
 
-    def wait(self) -> None:
-        pass
+    def wait(self, _others: Sequence["FakeRun"] = ()) -> float:
+        return 0.0
 
     def device_s(self) -> float:
         return self.lane.device_s

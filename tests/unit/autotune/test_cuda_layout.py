@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from pega_tune.autotune.cuda.layout import (
     extent_bytes,
     odd_ranges,
 )
+from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.errors import UsageError
 from pega_tune.kernels.ranges import DeviceRegion, HostRegion, RangeBatch
 from pega_tune.kernels.shape import Direction, TransferShape
@@ -58,6 +61,20 @@ def test_ranges_do_not_overlap_and_keep_off_the_guards(shape: TransferShape, see
         assert offsets.min() >= GUARD_BYTES
         assert (offsets + layout.nbytes).max() + GUARD_BYTES <= layout.extent_bytes
     assert layout.extent_bytes <= extent_bytes(shape)
+
+
+@given(shapes, seeds, st.sampled_from(("contiguous", "host-ordered", "runs:1", "strided")))
+def test_other_layouts_have_the_same_guards(shape: TransferShape, seed: int, text: str) -> None:
+    layout = NamedLayout.parse(text)
+    equal = replace(shape, total_bytes=shape.merged_ranges * shape.average_range_bytes)
+    placed = equal_ranges(equal, seed, layout)
+    assert _batch(placed).shape(Direction.BOTH).host_runs == 1
+    for offsets in (placed.host_offsets, placed.device_offsets):
+        assert not _overlaps(offsets, placed.nbytes)
+        assert offsets.min() >= GUARD_BYTES
+        assert (offsets + placed.nbytes).max() + GUARD_BYTES <= placed.extent_bytes
+    assert placed.extent_bytes <= extent_bytes(equal, layout)
+    assert placed.extent_bytes % 16 == 0
 
 
 def test_starts_are_aligned_as_asked() -> None:

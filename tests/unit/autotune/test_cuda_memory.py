@@ -1,15 +1,20 @@
 import pickle
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pega_tune.autotune.cuda.abilities import Abilities
-from pega_tune.autotune.cuda.buffers import Buffers, Need
+from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.factory import CudaEngineFactory
 from pega_tune.autotune.cuda.layout import equal_ranges, extent_bytes
 from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
+from pega_tune.autotune.cuda.need import Need
 from pega_tune.autotune.engine import MemoryLimitError
+from pega_tune.kernels.backends.staged import staged
+from pega_tune.kernels.batch_call import BatchSignature
+from pega_tune.kernels.batch_probe import BatchSupport
 from pega_tune.kernels.host import Host
 from pega_tune.kernels.plan import (
     Backend,
@@ -164,12 +169,19 @@ def test_the_user_can_only_lower_limits() -> None:
 
 
 ABILITIES = Abilities(PriorityRange(0, -5), 768)
-RUNNABLE = [direct(), kernel(Variant.WARP, 2, 768), kernel(Variant.BLOCK, 65_535, 256, -5)]
-REFUSED = [
-    CopyPlan(Backend.BATCH),
+RUNNABLE = [
+    CopyPlan(Backend.PITCHED, chunk_bytes=4096),
+    staged(),
+    direct(),
+    kernel(Variant.WARP, 2, 768),
+    kernel(Variant.BLOCK, 65_535, 256, -5),
     CopyPlan(Backend.DIRECT, chunk_bytes=4096),
-    CopyPlan(Backend.DIRECT, completion=Completion.YIELD),
+    CopyPlan(Backend.DIRECT, chunk_bytes=4096, backpressure=False),
     CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(2, 1024)),
+]
+REFUSED = [
+    CopyPlan(Backend.STAGED, Variant.BLOCK, 256, KernelOptions(2)),
+    CopyPlan(Backend.BATCH),
     kernel(Variant.WARP, 2, 1024),
     kernel(Variant.WARP, 2, 256, -6),
     kernel(Variant.WARP, 2, 256, 1),
@@ -190,8 +202,46 @@ def test_plans_that_do_not_run_say_why(plan: CopyPlan) -> None:
     assert ABILITIES.refusal(PlanPair(direct(), plan)) == reason
 
 
-def test_fused_pairs_do_not_run() -> None:
-    assert "share a launch" in ABILITIES.refusal(PlanPair(direct(), direct(), fused=True))
+@pytest.mark.parametrize("completion", list(Completion))
+def test_both_directions_are_waited_for_in_one_way(completion: Completion) -> None:
+    plan = replace(direct(), completion=completion)
+    assert ABILITIES.refusal(plan) == ABILITIES.refusal(PlanPair(plan, plan)) == ""
+    mixed = ABILITIES.refusal(PlanPair(plan, direct()))
+    assert ("one thread waits" in mixed) == (completion is not Completion.POLL)
+
+
+def test_only_staged_plans_with_one_launch_are_fused() -> None:
+    assert ABILITIES.refusal(PlanPair(staged(), staged(chunk_bytes=4096), fused=True)) == ""
+    assert "share a launch" in ABILITIES.refusal(PlanPair(staged(), direct(), fused=True))
+    for other in (staged(grid=1), staged(threads=32), replace(staged(), stream_priority=-1)):
+        assert "a shared launch has one" in ABILITIES.refusal(PlanPair(staged(), other, fused=True))
+
+
+def test_a_trial_that_failed_is_the_reason_why_batches_do_not_run() -> None:
+    failed = replace(ABILITIES, batch=BatchSupport.no("the probe was killed by SIGSEGV"))
+    assert failed.refusal(CopyPlan(Backend.BATCH)).endswith("the probe was killed by SIGSEGV")
+    assert Backend.BATCH not in failed.backends
+    works = replace(ABILITIES, batch=BatchSupport(True, BatchSignature.V1))
+    assert works.refusal(CopyPlan(Backend.BATCH)) == ""
+    assert set(works.backends) == set(Backend)
+
+
+def test_staging_takes_what_the_limits_leave() -> None:
+    need = Need.of(1, 10 * MIB).staged()
+    rest = 2 * need.host_bytes
+    for room, share in ((GIB, 128 * MIB), (101 * MIB, 50 * MIB), (3 * MIB, None)):
+        with _buffers(Heap(), device_bytes=rest + room) as buffers:
+            buffers.reserve({H2D: need, D2H: need})
+            assert [slabs.staging and slabs.staging.capacity for slabs in (buffers[H2D], buffers[D2H])] == [share] * 2
+
+
+def test_staging_is_given_up_for_a_block_that_does_not_need_it() -> None:
+    with _buffers(Heap(), device_bytes=200 * MIB) as buffers:
+        buffers.reserve({H2D: Need.of(1, 10 * MIB).staged()})
+        buffers.reserve({H2D: Need.of(1, 10 * MIB)})
+        assert buffers[H2D].staging is not None
+        buffers.reserve({H2D: Need.of(1, 150 * MIB)})
+        assert buffers[H2D].staging is None
 
 
 def test_the_factory_travels_to_another_process() -> None:

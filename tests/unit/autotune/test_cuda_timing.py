@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -18,8 +18,9 @@ class FakeRun:
     def submit(self) -> None:
         self._log.append(f"submit {self._name}")
 
-    def wait(self) -> None:
-        self._log.append(f"wait {self._name}")
+    def wait(self, others: Sequence["FakeRun"] = ()) -> float:
+        self._log.append(f"wait {', '.join(run._name for run in (self, *others))}")
+        return 0.25
 
     def device_s(self) -> float:
         return self._device_s
@@ -37,6 +38,7 @@ def test_the_parts_of_a_transfer() -> None:
         prepare_s=pytest.approx(20e-6),
         submit_s=pytest.approx(30e-6),
         device_s=1e-3,
+        wait_cpu_s=0.25,
     )
 
 
@@ -52,7 +54,6 @@ def test_both_directions_are_submitted_back_to_back_and_the_longer_one_counts() 
         "submit load",
         "submit save",
         "meanwhile",
-        "wait load",
-        "wait save",
+        "wait load, save",
     ]
     assert timing.device_s == 5e-3

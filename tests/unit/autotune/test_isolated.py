@@ -82,6 +82,15 @@ def test_measurements_are_those_of_the_engine_itself() -> None:
         engine.close()
 
 
+def test_measurements_are_watched_as_they_come() -> None:
+    watched: list[Measurement] = []
+    engine = IsolatedEngine(sim_factory("sim:h200"), watch=watched.append)
+    try:
+        assert list(engine.transfer(transfer_block())) == watched
+    finally:
+        engine.close()
+
+
 def test_a_crash_is_blamed_on_the_candidate_and_the_others_are_measured_in_a_fresh_child(start: Start) -> None:
     engine = start(Misdeed(2, Deed.EXIT))
     first = engine.pid

@@ -7,61 +7,48 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.errors import UsageError
-from pega_tune.kernels.backends.base import StaleError, UnsupportedPlanError
+from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.direct import DirectBackend
 from pega_tune.kernels.backends.kernel import KernelBackend
-from pega_tune.kernels.descriptors import DescriptorSpace
 from pega_tune.kernels.driver import DriverCallError, DriverFunction
-from pega_tune.kernels.plan import Backend, Completion, CopyPlan, KernelOptions, Variant, direct, kernel
+from pega_tune.kernels.plan import Backend, Completion, CopyPlan, Variant, direct, kernel
 from pega_tune.kernels.prepare import CapacityError, Workspace
+from pega_tune.kernels.program import Op, StaleError
 from pega_tune.kernels.ranges import DeviceRegion, HostRegion, RangeBatch
 from pega_tune.kernels.shape import Direction
+from tests.helpers.backend_rig import FUNCTIONS, SCATTERED, Rig
 from tests.helpers.batches import batches, columns, merged_rows, rows_of
-from tests.helpers.fake_driver import Call, FakeDriver
-
-STREAM = 2**63 + 99
-FUNCTIONS = {Variant.BLOCK: 2**63 + 1, Variant.WARP: 2**63 + 2}
-SCATTERED = [(i * 8192, (7 - i) * 8192, (7 - i) * 8192 + 2**20, 4096, 0, 0) for i in range(8)]
-
-
-class Rig:
-    """Both backends over one fake driver; descriptors are uploaded to a buffer of this process."""
-
-    def __init__(self, ranges: int = 64, descriptors: int = 256) -> None:
-        self.driver = FakeDriver()
-        self.pinned = np.zeros((descriptors, 3), np.uint64)
-        self.scratch = np.zeros((descriptors, 3), np.uint64)
-        self.device_address = self.scratch.ctypes.data
-        space = DescriptorSpace(self.pinned, self.pinned.ctypes.data, self.device_address, descriptors)
-        self.direct = DirectBackend(self.driver.table, Workspace(ranges))
-        self.kernel = KernelBackend(self.driver.table, FUNCTIONS, space)
+from tests.helpers.fake_driver import Call
+from tests.helpers.programs import STREAM, route, run, submit
 
 
 @given(batches(), st.sampled_from(Direction.BOTH.legs))
 def test_direct_copies_merged_ranges_in_host_order(batch: RangeBatch, direction: Direction) -> None:
     rig = Rig()
-    rig.direct.submit(rig.direct.prepare(batch, direction, direct()), STREAM)
+    calls = rig.calls(batch, direction, direct())
     merged = [(device, host, nbytes) for device, host, _, nbytes in merged_rows(batch)]
     if direction is Direction.H2D:
         expected = [Call(DriverFunction.MEMCPY_HTOD_ASYNC, (*row, STREAM)) for row in merged]
     else:
         expected = [Call(DriverFunction.MEMCPY_DTOH_ASYNC, (h, d, n, STREAM)) for d, h, n in merged]
-    assert rig.driver.calls == expected
+    assert calls == expected
 
 
 def test_direct_moves_one_range_with_one_command() -> None:
     rig = Rig()
     batch = columns([(2**63, 2**62, 2**61, 64 << 20, 0, 0)])
-    rig.direct.submit(rig.direct.prepare(batch, Direction.H2D, direct()), STREAM)
-    assert rig.driver.calls == [Call(DriverFunction.MEMCPY_HTOD_ASYNC, (2**63, 2**62, 64 << 20, STREAM))]
+    program = rig.prepare(batch, Direction.H2D, direct())
+    assert program.commands["op"].tolist() == [Op.COPY_TO_DEVICE, Op.RECORD]
+    submit(rig.driver.table, program)
+    assert rig.driver.calls[:1] == [Call(DriverFunction.MEMCPY_HTOD_ASYNC, (2**63, 2**62, 64 << 20, STREAM))]
 
 
 def test_direct_reports_the_range_that_failed() -> None:
     rig = Rig()
     rig.driver.fail(3, 719)
-    prepared = rig.direct.prepare(columns(SCATTERED), Direction.H2D, direct())
+    program = rig.prepare(columns(SCATTERED), Direction.H2D, direct())
     with pytest.raises(DriverCallError) as caught:
-        rig.direct.submit(prepared, STREAM)
+        submit(rig.driver.table, program)
     assert (caught.value.index, caught.value.is_sticky) == (3, True)
 
 
@@ -69,9 +56,8 @@ def test_direct_reports_the_range_that_failed() -> None:
 def test_block_takes_raw_ranges_as_given_and_one_cta_each(grid: int, blocks: int) -> None:
     rig = Rig()
     batch = columns(SCATTERED)
-    rig.kernel.submit(rig.kernel.prepare(batch, Direction.H2D, kernel(Variant.BLOCK, grid, 256)), STREAM)
+    upload, launch = rig.calls(batch, Direction.H2D, kernel(Variant.BLOCK, grid, 256))
     assert rig.pinned[:8].tolist() == [[device, alias, nbytes] for device, _, alias, nbytes, *_ in rows_of(batch)]
-    upload, launch = rig.driver.calls
     assert upload.arguments == (rig.device_address, rig.pinned.ctypes.data, 8 * 24, STREAM)
     assert launch.arguments[:9] == (FUNCTIONS[Variant.BLOCK], blocks, 1, 1, 256, 1, 1, 0, STREAM)
     assert launch.arguments[11:] == (rig.device_address, 8)
@@ -80,8 +66,8 @@ def test_block_takes_raw_ranges_as_given_and_one_cta_each(grid: int, blocks: int
 def test_block_neither_merges_nor_splits() -> None:
     rig = Rig()
     rows = [(0, 0, 0, 1 << 20, 0, 0), (1 << 20, 1 << 20, 1 << 20, 1 << 20, 0, 0)]
-    prepared = rig.kernel.prepare(columns(rows), Direction.D2H, kernel(Variant.BLOCK, 64, 256))
-    assert prepared.launch.descriptors == 2
+    _, launch = rig.calls(columns(rows), Direction.D2H, kernel(Variant.BLOCK, 64, 256))
+    assert launch.arguments[12] == 2
     assert rig.pinned[:2].tolist() == [[0, 0, 1 << 20], [1 << 20, 1 << 20, 1 << 20]]
 
 
@@ -91,10 +77,9 @@ def test_block_neither_merges_nor_splits() -> None:
 def test_warp_takes_one_warp_per_range_in_the_order_given(grid: int, threads: int, blocks: int) -> None:
     rig = Rig()
     batch = columns(SCATTERED)
-    rig.kernel.submit(rig.kernel.prepare(batch, Direction.D2H, kernel(Variant.WARP, grid, threads)), STREAM)
+    _, launch = rig.calls(batch, Direction.D2H, kernel(Variant.WARP, grid, threads))
     expected = [[alias, device, nbytes] for device, _, alias, nbytes, *_ in rows_of(batch)]
     assert rig.pinned[:8].tolist() == expected
-    _, launch = rig.driver.calls
     assert launch.arguments[:5] == (FUNCTIONS[Variant.WARP], blocks, 1, 1, threads)
     assert launch.arguments[12] == 8
 
@@ -102,8 +87,8 @@ def test_warp_takes_one_warp_per_range_in_the_order_given(grid: int, threads: in
 def test_warp_splits_one_huge_range_over_the_whole_grid() -> None:
     rig = Rig(descriptors=1025)
     batch = columns([(0, 0, 0, 64 << 20, 0, 0)])
-    prepared = rig.kernel.prepare(batch, Direction.H2D, kernel(Variant.WARP, 2, 1024))
-    assert (prepared.launch.grid_blocks, prepared.launch.descriptors) == (2, 1024)
+    _, launch = rig.calls(batch, Direction.H2D, kernel(Variant.WARP, 2, 1024))
+    assert (launch.arguments[1], launch.arguments[12]) == (2, 1024)
     assert set(rig.pinned[:1024, 2].tolist()) == {65_536}
     assert rig.pinned[:1024, 0].tolist() == [i * 65_536 for i in range(1024)]
 
@@ -112,9 +97,9 @@ def test_warp_splits_one_huge_range_over_the_whole_grid() -> None:
 def test_kernel_names_the_call_that_failed(failing: int, function: str) -> None:
     rig = Rig()
     rig.driver.fail(failing, 201)
-    prepared = rig.kernel.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.WARP, 1, 1024))
-    with pytest.raises(DriverCallError, match=f"{function} failed with 201"):
-        rig.kernel.submit(prepared, STREAM)
+    program = rig.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.WARP, 1, 1024))
+    with pytest.raises(DriverCallError, match=f"{function} failed at index {failing} with 201"):
+        submit(rig.driver.table, program)
 
 
 SIZES = [1, 2, 15, 16, 17, 4095, 4096, 4097, 70_000]
@@ -147,75 +132,61 @@ def test_every_plan_moves_exactly_the_bytes_of_its_ranges(plan: CopyPlan, direct
     for at_device, at_host, size in zip(device_offsets.tolist(), starts.tolist(), SIZES, strict=True):
         source_at, target_at = (at_host, at_device) if direction is Direction.H2D else (at_device, at_host)
         expected[target_at : target_at + size] = source[source_at : source_at + size]
-    backend = rig.direct if plan.backend is Backend.DIRECT else rig.kernel
-    backend.submit(backend.prepare(batch, direction, plan), STREAM)
+    run(rig.driver.table, rig.prepare(batch, direction, plan))
     assert np.array_equal(target, expected)
 
 
 KERNEL = kernel(Variant.WARP, 1, 32)
 
 
-@pytest.mark.parametrize(
-    "plan",
-    [
-        replace(direct(), chunk_bytes=1 << 20),
-        replace(direct(), completion=Completion.YIELD),
-        replace(direct(), completion=Completion.BLOCKING_EVENT),
-        CopyPlan(Backend.BATCH),
-        KERNEL,
-    ],
-    ids=lambda plan: plan.key,
-)
+@pytest.mark.parametrize("plan", [CopyPlan(Backend.BATCH), KERNEL], ids=lambda plan: plan.key)
 def test_direct_refuses_what_it_cannot_do(plan: CopyPlan) -> None:
     with pytest.raises(UnsupportedPlanError):
-        Rig().direct.prepare(columns(SCATTERED), Direction.H2D, plan)
+        DirectBackend(Workspace(8)).prepare(columns(SCATTERED), Direction.H2D, plan, route())
 
 
 @pytest.mark.parametrize(
     "plan",
-    [
-        replace(KERNEL, options=KernelOptions(1, chunk_descriptors=16)),
-        replace(KERNEL, chunk_bytes=1 << 20),
-        replace(KERNEL, completion=Completion.YIELD),
-        replace(KERNEL, backend=Backend.STAGED),
-        direct(),
-    ],
+    [replace(KERNEL, chunk_bytes=1 << 20), replace(KERNEL, backend=Backend.STAGED), direct()],
     ids=lambda plan: plan.key,
 )
 def test_kernel_refuses_what_it_cannot_do(plan: CopyPlan) -> None:
     with pytest.raises(UnsupportedPlanError):
-        Rig().kernel.prepare(columns(SCATTERED), Direction.H2D, plan)
+        KernelBackend(FUNCTIONS, Rig().space).prepare(columns(SCATTERED), Direction.H2D, plan, route())
+
+
+@pytest.mark.parametrize("completion", list(Completion))
+@pytest.mark.parametrize("plan", [direct(), KERNEL], ids=lambda plan: plan.key)
+def test_how_the_host_waits_changes_no_call(plan: CopyPlan, completion: Completion) -> None:
+    batch = columns(SCATTERED)
+    calls = Rig().calls(batch, Direction.H2D, replace(plan, completion=completion))
+    assert [call.function for call in calls] == [call.function for call in Rig().calls(batch, Direction.H2D, plan)]
 
 
 def test_kernel_refuses_a_variant_that_it_was_not_given() -> None:
-    rig = Rig()
-    space = DescriptorSpace(rig.pinned, rig.pinned.ctypes.data, 0, len(rig.pinned))
-    backend = KernelBackend(rig.driver.table, {Variant.WARP: 1}, space)
+    backend = KernelBackend({Variant.WARP: 1}, Rig().space)
     with pytest.raises(UnsupportedPlanError, match="no block kernel"):
-        backend.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.BLOCK, 1, 32))
+        backend.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.BLOCK, 1, 32), route())
 
 
 @pytest.mark.parametrize("plan", [direct(), KERNEL, kernel(Variant.BLOCK, 1, 32)], ids=lambda plan: plan.key)
 def test_both_directions_at_once_are_refused(plan: CopyPlan) -> None:
-    rig = Rig()
-    backend = rig.direct if plan.backend is Backend.DIRECT else rig.kernel
     with pytest.raises(UsageError, match="one direction"):
-        backend.prepare(columns(SCATTERED), Direction.BOTH, plan)
+        Rig().prepare(columns(SCATTERED), Direction.BOTH, plan)
 
 
 @pytest.mark.parametrize("plan", [direct(), KERNEL], ids=lambda plan: plan.key)
 def test_only_the_newest_preparation_can_be_submitted(plan: CopyPlan) -> None:
     rig = Rig()
-    backend = rig.direct if plan.backend is Backend.DIRECT else rig.kernel
-    old = backend.prepare(columns(SCATTERED), Direction.H2D, plan)
-    backend.prepare(columns(SCATTERED), Direction.D2H, plan)
+    old = rig.prepare(columns(SCATTERED), Direction.H2D, plan)
+    rig.prepare(columns(SCATTERED), Direction.D2H, plan)
     with pytest.raises(StaleError):
-        backend.submit(old, STREAM)
+        submit(rig.driver.table, old)
     assert rig.driver.calls == []
 
 
 def test_batches_larger_than_the_buffers_are_refused() -> None:
     with pytest.raises(CapacityError, match="8 ranges do not fit"):
-        Rig(ranges=7).direct.prepare(columns(SCATTERED), Direction.H2D, direct())
+        Rig(ranges=7).prepare(columns(SCATTERED), Direction.H2D, direct())
     with pytest.raises(CapacityError, match="8 descriptors do not fit"):
-        Rig(descriptors=7).kernel.prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.BLOCK, 1, 32))
+        Rig(descriptors=7).prepare(columns(SCATTERED), Direction.H2D, kernel(Variant.BLOCK, 1, 32))

@@ -6,13 +6,15 @@ import pytest
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.driver import DriverCallError, DriverFunction, DriverMissingError, DriverTable
 
-ADDRESSES = {function.symbol: 2**63 + function for function in DriverFunction}
+ADDRESSES = {function: 2**63 + function for function in DriverFunction}
+LAUNCH = DriverFunction.LAUNCH_KERNEL
+OPTIONAL = [DriverFunction.MEMCPY_BATCH_ASYNC_V1, DriverFunction.MEMCPY_BATCH_ASYNC_V2]
 
 
 def test_a_table_holds_whole_addresses_at_their_indices() -> None:
     table = DriverTable.of(dict(reversed(ADDRESSES.items())))
-    assert [int(table.address(function)) for function in DriverFunction] == [2**63 + i for i in range(6)]
-    assert table.addresses.tolist() == [2**63 + i for i in range(6)]
+    assert [int(table.address(function)) for function in DriverFunction] == list(ADDRESSES.values())
+    assert table.addresses.tolist() == list(ADDRESSES.values())
 
 
 def test_functions_are_named_as_in_the_driver() -> None:
@@ -23,15 +25,21 @@ def test_functions_are_named_as_in_the_driver() -> None:
 @pytest.mark.parametrize(
     "addresses",
     [
-        {name: address for name, address in ADDRESSES.items() if name != "cuLaunchKernel"},
-        {**ADDRESSES, "cuLaunchKernel": 0},
-        {**ADDRESSES, "cuLaunchKernelEx": 1},
+        {function: address for function, address in ADDRESSES.items() if function is not LAUNCH},
+        {**ADDRESSES, LAUNCH: 0},
     ],
-    ids=["missing", "null", "unknown"],
+    ids=["missing", "null"],
 )
-def test_a_table_is_complete_and_callable(addresses: dict[str, int]) -> None:
+def test_a_table_is_complete_and_callable(addresses: dict[DriverFunction, int]) -> None:
     with pytest.raises(UsageError, match="cuLaunchKernel"):
         DriverTable.of(addresses)
+
+
+def test_optional_functions_may_be_absent() -> None:
+    given = {function: address for function, address in ADDRESSES.items() if function not in OPTIONAL}
+    table = DriverTable.of(given)
+    assert [function for function in DriverFunction if not table.has(function)] == OPTIONAL
+    assert [int(table.address(function)) for function in OPTIONAL] == [0, 0]
 
 
 def test_success_passes() -> None:
@@ -73,14 +81,16 @@ def test_an_error_crosses_processes_whole() -> None:
 class FakeLibrary:
     """A driver library that knows some functions and some names of results."""
 
-    def __init__(self, lacking: str = "", status: int = 0) -> None:
+    def __init__(self, lacking: str = "", status: int = 0, cuda_version: int = 13_000) -> None:
         self.asked: list[tuple[str, int, int]] = []
 
         def get_address(symbol, found, version, flags, _symbol_status):
             self.asked.append((symbol.decode(), version, flags))
             if symbol.decode() == lacking:
                 return status
-            ctypes.c_uint64.from_address(found).value = ADDRESSES[symbol.decode()]
+            if version > cuda_version:
+                return 500
+            ctypes.c_uint64.from_address(found).value = 2**63 + len(self.asked) - 1
             return 0
 
         def get_name(result, name):
@@ -95,11 +105,20 @@ class FakeLibrary:
         self.cuGetErrorName = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p))(get_name)
 
 
-def test_resolving_asks_for_every_function_in_its_cuda_12_version() -> None:
+def test_resolving_asks_for_every_function_in_the_version_that_is_called() -> None:
     library = FakeLibrary()
     table = DriverTable.resolve(lambda: library)
     assert table.addresses.tolist() == list(ADDRESSES.values())
-    assert library.asked == [(function.symbol, 12_000, 0) for function in DriverFunction]
+    expected = [(f.symbol, 12_000, 0) for f in DriverFunction if f not in OPTIONAL]
+    assert library.asked == [*expected, ("cuMemcpyBatchAsync", 12_080, 0), ("cuMemcpyBatchAsync", 13_000, 0)]
+
+
+@pytest.mark.parametrize(
+    ("cuda_version", "missing"), [(12_000, OPTIONAL), (12_080, OPTIONAL[1:]), (12_090, OPTIONAL[1:]), (13_000, [])]
+)
+def test_an_older_driver_lacks_what_came_later(cuda_version: int, missing: list[DriverFunction]) -> None:
+    table = DriverTable.resolve(lambda: FakeLibrary(cuda_version=cuda_version))
+    assert [function for function in DriverFunction if not table.has(function)] == missing
 
 
 def test_results_are_named_by_the_driver() -> None:

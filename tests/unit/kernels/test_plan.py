@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,7 +35,9 @@ kernel_plans = st.builds(
     options,
     **common,
 )
-plans = dma_plans | kernel_plans
+plans = (dma_plans | kernel_plans).flatmap(
+    lambda plan: st.builds(replace, st.just(plan), backpressure=st.booleans() if plan.is_chunked else st.just(True))
+)
 any_plans = plans | st.builds(PlanPair, plans, plans, st.booleans())
 
 
@@ -61,6 +64,7 @@ def test_keys_are_equal_for_equal_plans_alone(one: AnyPlan, other: AnyPlan) -> N
         (lambda: kernel(Variant.WARP, 1, 0), "multiple of 32 up to 1024, not 0"),
         (lambda: KernelOptions(1, 0), "chunk_descriptors is at least 1, not 0"),
         (lambda: CopyPlan(Backend.DIRECT, chunk_bytes=0), "chunk_bytes is at least 1, not 0"),
+        (lambda: CopyPlan(Backend.DIRECT, backpressure=False), "nothing to hold back"),
     ],
 )
 def test_what_cannot_run_is_refused(make: Any, complaint: str) -> None:
@@ -68,7 +72,15 @@ def test_what_cannot_run_is_refused(make: Any, complaint: str) -> None:
         make()
 
 
+def test_a_plan_stored_before_backpressure_was_an_option_has_it() -> None:
+    stored = replace(direct(), chunk_bytes=4096).to_json()
+    del stored["backpressure"]
+    assert plan_from_json(stored) == replace(direct(), chunk_bytes=4096)
+
+
 def test_a_plan_says_what_it_is() -> None:
+    assert replace(direct(), chunk_bytes=4096).key == "direct chunk_bytes=4096"
+    assert replace(direct(), chunk_bytes=4096, backpressure=False).key == "direct chunk_bytes=4096 enqueue-only"
     assert direct().key == "direct"
     assert kernel(Variant.WARP, 2, 1024, -5).key == "kernel/warp grid=2 threads=1024 prio=-5"
     assert PlanPair(direct(), direct()).key == "2 x direct"

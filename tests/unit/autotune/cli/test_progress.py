@@ -1,7 +1,7 @@
 import pytest
 
 from pega_tune.autotune.cli.output import Output
-from pega_tune.autotune.cli.progress import PLAIN_LINE_EVERY_S, Progress
+from pega_tune.autotune.cli.progress import PLAIN_LINE_EVERY_S, Progress, StepProgress
 from pega_tune.autotune.sweep.events import BlockFinished, CellFailed, SweepStarted
 
 
@@ -51,3 +51,31 @@ def test_the_start_tells_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> No
     assert "ab12" in text
     assert "30 of 40" in text
     assert "about 30.0 s, at most 50.0 s" in text
+
+
+def test_steps_are_told_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    now_s = 0.0
+    progress = StepProgress(Output(json=False), clock=lambda: now_s)
+    progress.expect(100)
+    for number in range(1, 101):
+        now_s = number * 0.2
+        progress.step("timed")
+    progress.close()
+    captured = capsys.readouterr()
+    lines = captured.err.splitlines()
+    assert captured.out == ""
+    assert len(lines) == int(100 * 0.2 / PLAIN_LINE_EVERY_S)
+    assert lines[0] == "step 25/100 after 5.00 s: timed"
+
+
+def test_steps_are_drawn_on_a_terminal_and_never_pass_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    output = Output(json=False)
+    output.terminal, output.columns = True, 60
+    progress = StepProgress(output)
+    progress.expect(2)
+    for _ in range(3):
+        progress.step("verify")
+    progress.close()
+    drawn = capsys.readouterr().err.split("\r")
+    assert [line.rpartition("]")[2].strip() for line in drawn[1:4]] == ["1/2  verify", "2/2  verify", "2/2  verify"]
+    assert drawn[4].strip() == ""

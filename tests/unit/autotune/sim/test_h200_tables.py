@@ -4,7 +4,8 @@ Measured: H200 feasibility measurements, 2026-11-30. They have no ordering of ra
 preparation is left out; and the measured `warp` kernel did not cut ranges into tiles, so the model's does not either.
 
 Exceptions, by more than the tolerance: `warp` 32 x 256 at 4 MiB (34.1 GiB/s measured, though `warp` 8 x 1024 has as
-many bytes in flight and moved 42.4), and `direct` at 64 KiB x 1 (10 us measured, 8.8 modelled).
+many bytes in flight and moved 42.4), `direct` at 64 KiB x 1 (10 us measured, 8.8 modelled), and `batch` at 4 KiB x 1024
+(1153 us measured, 1334 modelled) and at 64 KiB x 1 (14 and 12.4).
 """
 
 from dataclasses import replace
@@ -13,13 +14,14 @@ import pytest
 
 from pega_tune.autotune.sim.model import TransferModel
 from pega_tune.autotune.sim.parameters import load_parameters
-from pega_tune.kernels.plan import CopyPlan, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.plan import Backend, CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 
 TOLERANCE = 0.08
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 TOTAL = 64 * MIB
 H2D, D2H, BOTH = Direction.H2D, Direction.D2H, Direction.BOTH
+BATCH = CopyPlan(Backend.BATCH)
 
 
 def _block(grid: int, threads: int) -> CopyPlan:
@@ -120,3 +122,64 @@ def test_the_exceptions_are_no_worse_than_stated(model: TransferModel) -> None:
     assert _gib_per_s(model, _warp(32, 256), 16, BOTH) == pytest.approx(34.1, rel=0.34)
     one = TransferShape(1, 64 * KIB, H2D)
     assert _time_s(model, direct(), one) * 1e6 == pytest.approx(10, rel=0.13)
+
+
+@pytest.mark.parametrize(
+    ("size", "measured"),
+    [
+        (256, 0.4),
+        (1 * KIB, 1.3),
+        (4 * KIB, 4.2),
+        (16 * KIB, 8.5),
+        (32 * KIB, 44.9),
+        (64 * KIB, 61.2),
+        (256 * KIB, 81.8),
+        (1 * MIB, 90.0),
+        (4 * MIB, 92.6),
+    ],
+)
+def test_batches_both_ways_by_range_size(model: TransferModel, size: int, measured: float) -> None:
+    assert _gib_per_s(model, BATCH, TOTAL // size, BOTH) == pytest.approx(measured, rel=TOLERANCE)
+
+
+def test_batches_one_way(model: TransferModel) -> None:
+    assert 2.5 <= _gib_per_s(model, BATCH, 16384, H2D) <= 3.0  # as it varied from run to run
+    assert _gib_per_s(model, BATCH, 16384, D2H) == pytest.approx(9.4, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("size", "ranges", "measured_us", "tolerance"),
+    [
+        (4 * KIB, 1, 12.0, TOLERANCE),
+        (4 * KIB, 8, 21, TOLERANCE),
+        (4 * KIB, 64, 101, TOLERANCE),
+        (4 * KIB, 1024, 1153, 0.16),
+        (64 * KIB, 1, 14, 0.13),
+        (64 * KIB, 16, 39, TOLERANCE),
+        (64 * KIB, 256, 416, TOLERANCE),
+    ],
+)
+def test_small_batched_copies(
+    model: TransferModel, size: int, ranges: int, measured_us: float, tolerance: float
+) -> None:
+    time_s = _time_s(model, BATCH, TransferShape(ranges, ranges * size, H2D))
+    assert time_s * 1e6 == pytest.approx(measured_us, rel=tolerance)
+
+
+@pytest.mark.parametrize(("direction", "measured"), [(H2D, 51.1), (D2H, 51.1), (BOTH, 93.3)])
+def test_a_pitched_copy(model: TransferModel, direction: Direction, measured: float) -> None:
+    shape = TransferShape(16384, TOTAL, direction, host_runs=1, pitch=8 * KIB)
+    time_s = _time_s(model, CopyPlan(Backend.PITCHED), shape)
+    assert shape.moved_bytes / time_s / GIB == pytest.approx(measured, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("parts", "direction", "measured"),
+    [(1, H2D, 49.4), (4, H2D, 50.0), (1, D2H, 49.3), (4, D2H, 49.8), (1, BOTH, 89.8), (4, BOTH, 88.4)],
+)
+def test_a_staged_copy_in_parts(parts: int, direction: Direction, measured: float) -> None:
+    parameters = load_parameters("h200")
+    model = TransferModel(replace(parameters, staged=replace(parameters.staged, most_parts=parts)))
+    shape = TransferShape(16384, TOTAL, direction, host_runs=1)
+    time_s = _time_s(model, CopyPlan(Backend.STAGED, Variant.WARP, 256, KernelOptions(264)), shape)
+    assert shape.moved_bytes / time_s / GIB == pytest.approx(measured, rel=0.02)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.sim.curve import Curve
-from pega_tune.autotune.sim.model import TransferModel, supports
+from pega_tune.autotune.sim.model import TransferModel, refusal
 from pega_tune.autotune.sim.parameters import load_parameters
 from pega_tune.kernels.plan import (
     AnyPlan,
@@ -23,6 +23,8 @@ from pega_tune.kernels.shape import Direction, TransferShape
 
 MODEL = TransferModel(load_parameters("h200"))
 MIB = 1 << 20
+BATCH, PITCHED = CopyPlan(Backend.BATCH), CopyPlan(Backend.PITCHED)
+STAGED = CopyPlan(Backend.STAGED, Variant.WARP, 256, KernelOptions(264))
 
 variants = st.sampled_from(list(Variant))
 threads = st.sampled_from([32, 128, 256, 1024])
@@ -124,12 +126,54 @@ def test_narrow_accesses_are_slower() -> None:
 
 
 def test_what_is_not_modelled_is_refused() -> None:
-    batch = CopyPlan(Backend.BATCH)
-    assert not supports(batch)
-    assert not supports(PlanPair(direct(), batch))
-    assert supports(PlanPair(direct(), kernel(Variant.WARP, 2, 1024)))
-    with pytest.raises(ValueError, match="no model of batch"):
-        MODEL.times(batch, TransferShape(1, 1, Direction.H2D))
+    shuffled = TransferShape(16, 16 * 4096, Direction.H2D)
+    ordered = replace(shuffled, host_runs=1, pitch=8192)
+    assert "stride" in refusal(PITCHED, shuffled)
+    assert "host runs" in refusal(PlanPair(STAGED, direct()), shuffled)
+    assert "share a launch" in refusal(PlanPair(STAGED, direct(), fused=True), ordered)
+    for plan in (PITCHED, STAGED, BATCH, PlanPair(STAGED, STAGED, fused=True)):
+        assert refusal(plan, ordered) == ""
+    with pytest.raises(ValueError, match="stride"):
+        MODEL.times(PITCHED, shuffled)
+
+
+@given(st.sampled_from((BATCH, PITCHED, STAGED)), counts, sizes, directions)
+def test_backends_that_need_structure_keep_the_same_laws(
+    plan: CopyPlan, ranges: int, size: int, direction: Direction
+) -> None:
+    shape = TransferShape(ranges, ranges * size, direction, host_runs=1, pitch=2 * size)
+    times = MODEL.times(_for(plan, direction), shape)
+    assert min(times.prepare_s, times.submit_s, times.start_s, times.device_s) > 0
+    assert times.prepare_s + times.device_s <= times.transfer_s * (1 + 1e-9)
+    assert times.transfer_s > MODEL.contiguous(shape).transfer_s
+
+
+@given(st.sampled_from((direct(), BATCH, PITCHED, STAGED)), st.integers(2, 64))
+def test_waiting_between_chunks_costs_time(plan: CopyPlan, chunks: int) -> None:
+    shape = TransferShape(64, 64 * MIB, Direction.H2D, host_runs=1, pitch=2 * MIB)
+    chunked = replace(plan, chunk_bytes=-(-64 * MIB // chunks))
+    whole, waiting, enqueued = (
+        MODEL.times(one, shape).transfer_s for one in (plan, chunked, replace(chunked, backpressure=False))
+    )
+    assert waiting - enqueued > (chunks - 1) * 10e-6
+    assert enqueued >= whole
+
+
+def test_more_host_runs_make_staging_slower() -> None:
+    few, many = (TransferShape(16384, 64 * MIB, Direction.H2D, host_runs=runs) for runs in (1, 4096))
+    assert MODEL.times(STAGED, many).submit_s - MODEL.times(STAGED, few).submit_s > 4095 * 2e-6
+
+
+def test_a_batch_falls_off_the_cliff_between_16_and_32_kib() -> None:
+    slow, fast = (MODEL.times(BATCH, TransferShape(n, 64 * MIB, Direction.H2D)).transfer_s for n in (4096, 2048))
+    assert slow > 4 * fast
+
+
+def test_enqueued_launches_start_behind_one_another() -> None:
+    options = KernelOptions(65_535, chunk_descriptors=1024)
+    waiting = replace(kernel(Variant.BLOCK, 65_535, 256), options=options)
+    enqueued = replace(waiting, backpressure=False)
+    assert _time_s(enqueued, 16384, 64 * MIB) < _time_s(waiting, 16384, 64 * MIB)
 
 
 def test_a_pair_for_one_direction_is_refused() -> None:

@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 
-from pega_tune.autotune.engine import Conditions, EngineLostError, MemoryLimitError, Phase, SamplingLimits, Status
+from pega_tune.autotune.engine import (
+    Conditions,
+    EngineLostError,
+    MemoryLimitError,
+    Phase,
+    SamplingLimits,
+    Status,
+    TransferBlock,
+)
+from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.measuring.cells import flags_of
 from pega_tune.autotune.sim.devices import SimFactory, sim_factory, sim_names
 from pega_tune.autotune.sim.engine import SLOW_BLOCK_S, SimEngine
@@ -21,6 +30,8 @@ from pega_tune.autotune.sim.faults import SimFaults
 from pega_tune.autotune.sim.model import TransferModel
 from pega_tune.autotune.sim.parameters import load_parameters
 from pega_tune.errors import UsageError
+from pega_tune.kernels.plan import Backend, CopyPlan
+from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.store.records import BlockFlag
 from tests.helpers.engines import WARP, transfer_block
 
@@ -42,6 +53,27 @@ def test_noise_depends_on_the_seed_and_is_about_one_percent() -> None:
     expected = TransferModel(load_parameters("h200")).times(WARP, block.shape).transfer_s
     assert statistics.stdev(times) == pytest.approx(0.01, rel=0.15)
     assert statistics.fmean(times) == pytest.approx(log(expected), abs=0.002)
+
+
+def _fastest_s(engine: SimEngine, block: TransferBlock, candidate: int) -> float:
+    return min(m.transfer_s for m in engine.transfer(block) if m.candidate == candidate and m.phase is Phase.TIMED)
+
+
+def test_contiguous_ranges_merge_for_all_but_the_kernel_of_raw_ranges() -> None:
+    limits = SamplingLimits(budget_s=0.0, min_rounds=3, max_rounds=3, drop_ratio=1e9)
+    shuffled = transfer_block(TransferShape(1024, 1024 * 4096, Direction.H2D), limits=limits)
+    contiguous = replace(shuffled, layout=NamedLayout.parse("contiguous"))
+    direct_s, block_s = ([_fastest_s(_engine(), b, i) for b in (shuffled, contiguous)] for i in (1, 3))
+    assert direct_s[0] > 10 * direct_s[1]
+    assert block_s[0] == pytest.approx(block_s[1], rel=0.1)
+
+
+def test_structure_that_the_layout_does_not_have_is_no_plan() -> None:
+    block = transfer_block(plans=(CopyPlan(Backend.PITCHED), WARP))
+    statuses = {m.status for m in _engine().transfer(block) if m.candidate == 1}
+    strided = replace(block, layout=NamedLayout.parse("strided"))
+    assert statuses == {Status.UNSUPPORTED}
+    assert {m.status for m in _engine().transfer(strided) if m.candidate == 1} == {Status.OK}
 
 
 def test_it_is_marked_as_simulated() -> None:

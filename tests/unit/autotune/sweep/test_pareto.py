@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.sweep.pareto import Offer, pareto
-from pega_tune.kernels.plan import Variant, direct, kernel
+from pega_tune.kernels.plan import Backend, CopyPlan, Variant, direct, kernel
 from pega_tune.profiles.policy.table import MAX_OPTIONS
 
 offers = st.builds(
@@ -37,3 +37,10 @@ def test_of_equal_plans_the_bounded_one_without_priority_stays() -> None:
     urgent = Offer(kernel(Variant.BLOCK, 16, 256, -5), 0.999e-3, 16 * 256)
     slow = Offer(direct(), 1.0, 0)
     assert pareto([wide, urgent, bounded, slow], 0.02) == (bounded, slow)
+
+
+def test_of_plans_that_leave_the_sms_alone_the_simpler_one_stays() -> None:
+    one = Offer(direct(), 1.001e-3, 0)
+    batch = Offer(CopyPlan(Backend.BATCH), 1e-3, 0)
+    assert pareto([batch, one], 0.02) == (one,)
+    assert pareto([batch, one], 0.0) == (batch,)

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,3 +120,33 @@ def test_runtimes_run_what_they_can() -> None:
         for plan in (direct(), today, bounded, warp, narrow, urgent):
             assert allowed(runtime, plan) == (plan in runs)
             assert allowed(runtime, PlanPair(plan, direct())) == (plan in runs)
+
+
+ALL = tuple(Backend)
+
+
+@given(shapes(), st.booleans(), st.booleans())
+def test_shuffled_ranges_are_neither_pitched_nor_staged(shape: TransferShape, full: bool, dense: bool) -> None:
+    before = candidates(shape, capabilities(), full=full, dense=dense)
+    after = candidates(shape, capabilities(backends=ALL), full=full, dense=dense)
+    added = [c for c in after if c not in before]
+    assert [c for c in after if c in before] == list(before)
+    assert [{leg.backend for leg in legs_of(c.plan)} for c in added] == [{Backend.BATCH}]
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_structure_is_used_where_it_is_known(direction: Direction) -> None:
+    shape = TransferShape(16_384, 64 * MIB, direction, host_runs=1, pitch=8192)
+    plans = [c.plan for c in candidates(shape, capabilities(backends=ALL), full=False, dense=False)]
+    legs = [leg for plan in plans for leg in legs_of(plan)]
+    assert {leg.chunk_bytes for leg in legs if leg.backend is Backend.PITCHED} == {None, 4 * MIB}
+    assert {leg.chunk_bytes for leg in legs if leg.backend is Backend.STAGED} == {None, 4 * MIB}
+    assert any(isinstance(p, PlanPair) and p.fused for p in plans) == (direction is Direction.BOTH)
+    without = candidates(shape, capabilities(), full=False, dense=False)
+    assert {leg.backend for c in without for leg in legs_of(c.plan)} == {Backend.DIRECT, Backend.KERNEL}
+
+
+def test_staging_is_left_out_where_it_cannot_win() -> None:
+    shape = TransferShape(16_384, 64 * MIB, Direction.H2D, host_runs=16_384)
+    plans = [c.plan for c in candidates(shape, capabilities(backends=ALL), full=True, dense=True)]
+    assert all(leg.backend is not Backend.STAGED for plan in plans for leg in legs_of(plan))

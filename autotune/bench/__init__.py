@@ -1,0 +1,1 @@
+"""Benchmarks: everything that can move one batch, side by side."""

@@ -1,0 +1,74 @@
+"""What `cuMemcpyBatchAsync` takes: its two signatures, its attributes, and how many copies one call should have."""
+
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pega_tune.kernels.driver import DriverFunction, DriverTable
+
+MAX_COPIES_PER_CALL: Final = 4096
+"""Copies of one call. Drivers have crashed in calls of some 50,000 and hung when those were repeated (kept far below);
+submission costs about half a microsecond per copy, so a call of its own for every 4,096 costs nothing measurable."""
+
+CU_MEMCPY_ATTRIBUTES: Final = np.dtype(
+    [
+        ("srcAccessOrder", np.uint32),
+        ("srcLocHintType", np.uint32),
+        ("srcLocHintId", np.int32),
+        ("dstLocHintType", np.uint32),
+        ("dstLocHintId", np.int32),
+        ("flags", np.uint32),
+    ]
+)
+"""`CUmemcpyAttributes_v1` of cuda.h; the hints count for managed and pageable memory only, and are 0."""
+
+_ACCESS_ORDER_STREAM = 1  # CU_MEMCPY_SRC_ACCESS_ORDER_STREAM: sources are read in stream order, in both directions
+_PREFER_OVERLAP_WITH_COMPUTE = 1  # CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
+
+# CU_STREAM_LEGACY is 1, and 0 is that too; the call refuses both. CU_STREAM_PER_THREAD, 2, it takes.
+LEGACY_STREAMS: Final = frozenset({0, 1})
+
+
+class BatchSignature(StrEnum):
+    """Which prototype the driver's function has; calling it with the other one crashes."""
+
+    V1 = "v1"  # CUDA 12.8: ..., numAttrs, failIdx, stream
+    V2 = "v2"  # CUDA 13.0: ..., numAttrs, stream
+
+    @property
+    def function(self) -> DriverFunction:
+        """Where it is in a driver table."""
+        is_first = self is BatchSignature.V1
+        return DriverFunction.MEMCPY_BATCH_ASYNC_V1 if is_first else DriverFunction.MEMCPY_BATCH_ASYNC_V2
+
+    @classmethod
+    def newest(cls, table: DriverTable) -> "BatchSignature | None":
+        """The newest one that a driver has; None if it has none."""
+        return next((signature for signature in (cls.V2, cls.V1) if table.has(signature.function)), None)
+
+
+class BatchAttributes:
+    """One set of attributes for all copies of a call, in memory that lives as long as this object."""
+
+    def __init__(self, signature: BatchSignature, prefer_overlap: bool = False) -> None:
+        """Lays it out.
+
+        Args:
+            signature: of the function that will read it.
+            prefer_overlap: asks the driver to keep SMs out of it (a hint).
+        """
+        self._attributes: NDArray[Any] = np.zeros(1, CU_MEMCPY_ATTRIBUTES)
+        self._attributes["srcAccessOrder"] = _ACCESS_ORDER_STREAM
+        self._attributes["flags"] = _PREFER_OVERLAP_WITH_COMPUTE if prefer_overlap else 0
+        self._first_copies = np.zeros(1, np.uint64)  # attrsIdxs: where each set of attributes begins to count
+        self._failed = np.zeros(1, np.uint64)  # where the first signature writes an index that is rarely one
+        arrays = (self._attributes, self._first_copies)
+        tail = (self._failed.ctypes.data,) if signature is BatchSignature.V1 else ()
+        self._arguments = (*(array.ctypes.data for array in arrays), 1, *tail)
+
+    @property
+    def arguments(self) -> tuple[int, ...]:
+        """The arguments between the number of copies and the stream."""
+        return self._arguments

@@ -19,7 +19,7 @@ from pega_tune.autotune.cli.units import format_duration, parse_duration, parse_
 from pega_tune.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from pega_tune.autotune.devices import DeviceChoice
     from pega_tune.autotune.isolated import IsolatedEngine
@@ -138,7 +138,7 @@ def _started(session: Session, choice: DeviceChoice) -> closing[IsolatedEngine]:
     return closing(IsolatedEngine(choice.factory, choice.timeouts))
 
 
-def _follow(session: Session, events: Iterator[SweepEvent]) -> SweepFinished:
+def _follow(session: Session, events: Generator[SweepEvent, None, None]) -> SweepFinished:
     """Shows the events as they come, to the end; the last one is the result."""
     from pega_tune.autotune.cli.progress import Progress
     from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
@@ -146,7 +146,7 @@ def _follow(session: Session, events: Iterator[SweepEvent]) -> SweepFinished:
     progress = Progress(session.output)
     sweep_id, result = "", None
     try:
-        with closing(events):  # type: ignore[type-var]  # a generator, which an Iterator need not be
+        with closing(events):
             for event in events:
                 progress.show(event)
                 if isinstance(event, SweepStarted):

@@ -36,12 +36,13 @@ $(BIN)/python:
 	  { echo 'error: $(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.12' >&2; exit 3; }
 	$(PYTHON) -m venv $(VENV)
 
+# Doubly quiet: pip warns dozens of times of what a machine's index configuration lacks, and no user can act on it.
 $(VENV)/.locked: requirements/ci.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/ci.txt
+	$(BIN)/python -m pip install -qq --disable-pip-version-check -r requirements/ci.txt
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml $(VENV)/.locked
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 
 setup: $(VENV)/.ready

@@ -169,9 +169,9 @@ def _database(url: str) -> Finding:
 
     try:
         path = settings.sqlite_path(url)
+        revision = migrate.current(url)
         if path is not None and not path.exists():
             return _future_database(path)
-        revision = migrate.current(url)
         if revision not in (None, SCHEMA_REVISION):
             raise wrong_revision(str(path or "the database"), revision)
     except PegaTuneError as error:

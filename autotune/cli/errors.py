@@ -1,6 +1,5 @@
 """From an exception to what the user is told: one line, a hint, and an exit code."""
 
-import re
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -8,12 +7,11 @@ import typer
 
 from pega_tune.autotune.cli.signals import Interruption
 from pega_tune.errors import DataError, DeviceError, PegaTuneError, UsageError
+from pega_tune.profiles.policy.urls import without_passwords
 
 # The base of every complaint about the command line. Some releases of Typer carry their own copy of click, others
 # import it, and only its subclass is public under one name in all of them.
 CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
-
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]*@")
 
 
 class ExitCode(IntEnum):
@@ -54,17 +52,17 @@ def explain(error: BaseException) -> Failure:
         return Failure(ExitCode.USAGE, "usage", _one_line(_complaint(error)), _help_hint(error))
     if isinstance(error, MemoryError):
         return Failure(ExitCode.DEVICE, "memory", "out of memory", "ask for less, e.g. with --max-host-memory")
-    if isinstance(error, OSError) and error.filename:
-        return Failure(
-            ExitCode.DATA, "file", _one_line(f"{error.filename}: {error.strerror}"), "check the path and its rights"
-        )
+    if isinstance(error, OSError) and (error.filename or isinstance(error, FileNotFoundError)):
+        return _file_failure(error)
     message = _one_line(f"internal error: {type(error).__name__}: {error}")
     return Failure(ExitCode.INTERNAL, "internal", message, "please report it, with the output of --debug")
 
 
-def without_passwords(text: str) -> str:
-    """The text, passwords in URLs blotted out."""
-    return _PASSWORD.sub(r"\1***@", text)
+def _file_failure(error: OSError) -> Failure:
+    if not error.filename:  # whatever looks for a file names it, but for os.getcwd
+        return Failure(ExitCode.DATA, "file", "the working directory was deleted", "change to another one")
+    message = _one_line(f"{error.filename}: {error.strerror}")
+    return Failure(ExitCode.DATA, "file", message, "check the path and its rights")
 
 
 def _exit_code(error: PegaTuneError) -> ExitCode:

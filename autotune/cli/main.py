@@ -3,7 +3,7 @@
 import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from typing import NoReturn
@@ -12,11 +12,12 @@ import typer
 
 from pega_tune import __version__
 from pega_tune.autotune.cli import bench, db, decide, devices, doctor, profiles, sweep, sweeps
-from pega_tune.autotune.cli.errors import explain, without_passwords
+from pega_tune.autotune.cli.errors import explain
 from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
 from pega_tune.autotune.cli.session import Session
 from pega_tune.autotune.cli.signals import raise_on_signals
-from pega_tune.errors import DataError
+from pega_tune.errors import UsageError
+from pega_tune.profiles.policy.urls import without_passwords
 
 PROGRAM = "pega-tune"
 READER_LEFT = 141  # what a shell reports of a program that died of SIGPIPE
@@ -104,6 +105,7 @@ def run(argv: Sequence[str]) -> int:
     call = separate(argv)
     output = Output(json=call.json)
     try:
+        _require_text(argv)
         if "--version" in call.rest[:1]:
             output.answer({"version": __version__}, [f"{PROGRAM} {__version__}"])
             return 0
@@ -116,6 +118,19 @@ def run(argv: Sequence[str]) -> int:
         if call.debug:
             output.note(without_passwords("".join(traceback.format_exception(error))), end="")
         return _report(error, output)
+
+
+def _require_text(argv: Sequence[str]) -> None:
+    """Refuses bytes that are no text; Python turns them into signs that neither a file nor a database takes.
+
+    Raises:
+        UsageError: as said.
+    """
+    for argument in argv:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"the argument {argument!r} is not UTF-8 text", "rename what it names") from None
 
 
 def _invoke(call: Invocation, output: Output) -> int:
@@ -141,6 +156,5 @@ def _help_document(call: Invocation, output: Output) -> int:
 
 def _report(error: BaseException, output: Output) -> int:
     failure = explain(error)
-    with suppress(StdoutClosedError, DataError):
-        output.fail(failure)
+    output.fail(failure)
     return failure.exit_code

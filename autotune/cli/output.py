@@ -26,6 +26,7 @@ class Output:
 
     def __init__(self, *, json: bool) -> None:
         self.json = json
+        self._stdout_lost = sys.stdout is None
         self.terminal = sys.stderr is not None and sys.stderr.isatty()
         self.columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80 if self.terminal else 80
 
@@ -40,10 +41,10 @@ class Output:
         try:
             print(text, flush=True)
         except BrokenPipeError:
-            _give_up_stdout()
+            self._give_up_stdout()
             raise StdoutClosedError from None
         except OSError as error:
-            _give_up_stdout()
+            self._give_up_stdout()
             raise DataError(f"the answer cannot be written: {error.strerror}") from error
 
     def note(self, line: str, *, end: str = "\n") -> None:
@@ -56,12 +57,18 @@ class Output:
         self.note(f"warning: {line}")
 
     def fail(self, failure: Failure) -> None:
-        """Prints an error: a document on stdout in JSON mode, else one line on stderr."""
-        if self.json:
+        """Prints an error: a document on stdout in JSON mode, else, or if stdout takes nothing, one line on stderr."""
+        if self.json and not self._stdout_lost:
             error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
-            self.answer({"error": error}, ())
-            return
+            with suppress(StdoutClosedError, DataError):
+                self.answer({"error": error}, ())
+                return
         self.note("error: " + "; ".join(filter(None, (failure.message, failure.hint))))
+
+    def _give_up_stdout(self) -> None:
+        self._stdout_lost = True
+        # The interpreter flushes stdout once more at exit and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def claim_stdout() -> None:
@@ -72,11 +79,6 @@ def claim_stdout() -> None:
     except OSError:  # stdout or stderr is closed: there is nothing to keep apart
         return
     sys.stdout = _text(own)
-
-
-def _give_up_stdout() -> None:
-    # The interpreter flushes stdout once more at exit and would complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _text(descriptor: int) -> TextIO:

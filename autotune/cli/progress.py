@@ -122,6 +122,6 @@ def _bar(done: int, total: int) -> str:
 def _start(event: SweepStarted) -> str:
     to_do = event.blocks - event.finished
     resumed = f" ({event.finished} are there already)" if event.finished else ""
-    limit = f"at most {format_duration(event.budget_s)}"
+    limit = f"begins nothing new after {format_duration(event.budget_s)}"
     about = f"about {format_duration(event.estimate_s)}, {limit}" if event.estimate_s else limit
     return f"sweep {event.sweep_id}: {to_do} of {event.blocks} blocks to measure{resumed}; {about}"

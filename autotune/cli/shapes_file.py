@@ -22,7 +22,7 @@ def read_shapes(path: Path) -> tuple[TransferShape, ...]:
     try:
         with path.open("rb") as file:
             content = file.read(_MAX_FILE_BYTES + 1)
-        lines = content.decode().splitlines()
+        lines = content.decode("utf-8-sig").splitlines()
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from error
     except UnicodeDecodeError as error:

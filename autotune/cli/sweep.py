@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -16,15 +17,19 @@ from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.shapes_file import read_shapes
 from pega_tune.autotune.cli.signals import Interruption
 from pega_tune.autotune.cli.units import format_duration, parse_duration, parse_size
-from pega_tune.errors import UsageError
+from pega_tune.errors import DeviceError, UsageError
+from pega_tune.profiles.policy.urls import without_passwords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
     from pega_tune.autotune.devices import DeviceChoice
     from pega_tune.autotune.isolated import IsolatedEngine
     from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
     from pega_tune.autotune.sweep.request import SweepRequest
+
+
+_LARGEST_SEED = 2**63 - 1  # what a database's integers hold
 
 
 def add_to(app: typer.Typer) -> None:
@@ -63,9 +68,13 @@ def sweep(
         bool, typer.Option("--allow-busy", help="Measure although other processes use the device.")
     ] = False,
     resume: Annotated[
-        str | None, typer.Option(metavar="ID", help="Measure what is missing of an earlier sweep.")
+        str | None,
+        typer.Option(metavar="ID", help="Measure what is missing of an earlier sweep; with --budget, in that time."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of every random choice.  [default: 0]")] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of every random choice.  [default: 0]"),
+    ] = None,
 ) -> None:
     """Measure a device and store a profile of it.
 
@@ -86,6 +95,8 @@ def sweep(
     session = session_of(context)
     finished = _begin(session, device, given) if resume is None else _resume(session, device, given, resume)
     session.output.answer(_document(finished), _lines(finished))
+    if finished.state == "partial":
+        session.output.note(f"measure what is missing with: {_resuming(session, finished.sweep_id)} --budget TIME")
     if finished.state != "published":
         raise typer.Exit(ExitCode.FLAGGED)
 
@@ -138,23 +149,26 @@ def _started(session: Session, choice: DeviceChoice) -> closing[IsolatedEngine]:
     return closing(IsolatedEngine(choice.factory, choice.timeouts))
 
 
-def _follow(session: Session, events: Iterator[SweepEvent]) -> SweepFinished:
+def _follow(session: Session, events: Generator[SweepEvent, None, None]) -> SweepFinished:
     """Shows the events as they come, to the end; the last one is the result."""
     from pega_tune.autotune.cli.progress import Progress
     from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
+    from pega_tune.profiles.store.errors import DatabaseDamagedError, StoreError
 
     progress = Progress(session.output)
     sweep_id, result = "", None
     try:
-        with closing(events):  # type: ignore[type-var]  # a generator, which an Iterator need not be
+        with closing(events):
             for event in events:
                 progress.show(event)
                 if isinstance(event, SweepStarted):
                     sweep_id = event.sweep_id
                 if isinstance(event, SweepFinished):
                     result = event
-    except Interruption as interruption:
-        interruption.hint = _how_to_resume(session, sweep_id) if sweep_id else ""
+    except (Interruption, DeviceError, StoreError) as error:
+        if sweep_id and not isinstance(error, DatabaseDamagedError):
+            kept = f"what was finished is stored; go on with: {_resuming(session, sweep_id)}"
+            error.hint = "; ".join(filter(None, (error.hint, kept)))
         raise
     finally:
         progress.end()
@@ -162,9 +176,10 @@ def _follow(session: Session, events: Iterator[SweepEvent]) -> SweepFinished:
     return result
 
 
-def _how_to_resume(session: Session, sweep_id: str) -> str:
-    database = "" if session.database is None else f"--db {session.database} "
-    return f"what was finished is stored; go on with: pega-tune {database}sweep --resume {sweep_id}"
+def _resuming(session: Session, sweep_id: str) -> str:
+    """The command that goes on with a sweep."""
+    database = "" if session.database is None else f"--db {shlex.quote(without_passwords(session.database))} "
+    return f"pega-tune {database}sweep --resume {sweep_id}"
 
 
 def _document(finished: SweepFinished) -> dict[str, Any]:

@@ -35,10 +35,10 @@ def parse_size(text: str) -> int:
     Raises:
         UsageError: it is no size, is less than a byte, or is more than 2^62.
     """
-    size = int(_scaled(text, _BYTES, "a size", "write it like 64MiB or 2G"))
-    if not 1 <= size <= _MAX_SIZE_BYTES:
+    size = _scaled(text, _BYTES, "a size", "write it like 64MiB or 2G")
+    if not 1 <= size <= _MAX_SIZE_BYTES:  # thousands of digits are infinity, which is no int
         raise UsageError(f"a size is between 1 and 2^62 bytes, not {text!r}")
-    return size
+    return int(size)
 
 
 def _scaled(text: str, units: dict[str, float] | dict[str, int], what: str, hint: str) -> float:

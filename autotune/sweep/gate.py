@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pega_tune.autotune.engine import Status
 from pega_tune.autotune.sweep.observations import usable
-from pega_tune.autotune.sweep.shapes import DIRECTIONS
+from pega_tune.autotune.sweep.shapes import DIRECTIONS, Shortage
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.table import CompiledPolicy
@@ -23,18 +23,28 @@ class Verdict:
     reasons: tuple[str, ...]
 
 
-def judge(policy: CompiledPolicy, blocks: Sequence[BlockRecord], missing: Sequence[str]) -> Verdict:
+def judge(
+    policy: CompiledPolicy, blocks: Sequence[BlockRecord], missing: Sequence[str], shortage: Shortage | None = None
+) -> Verdict:
     """Applies the publish gate. A simulated device may pass; its profile stays marked.
 
     Args:
         policy: compiled from `blocks`.
         blocks: all that the sweep has stored.
         missing: why planned blocks were not measured; empty if all were.
+        shortage: what memory left out of the plan; None if nothing.
     """
+    gaps = (*missing, *_left_out(shortage))
     flaws = (*_mismatches(blocks), *_disturbances(blocks), *_unproven(policy, blocks), *_holes(policy))
-    if missing:
-        return Verdict(ProfileState.PARTIAL, (*missing, *flaws))
+    if gaps:
+        return Verdict(ProfileState.PARTIAL, (*gaps, *flaws))
     return Verdict(ProfileState.DRAFT if flaws else ProfileState.PUBLISHED, flaws)
+
+
+def _left_out(shortage: Shortage | None) -> Iterable[str]:
+    if shortage:
+        options = " / ".join(shortage.options)
+        yield f"{shortage.shapes} of {shortage.of} shapes need more memory than allowed ({options})"
 
 
 def _mismatches(blocks: Iterable[BlockRecord]) -> Iterable[str]:

@@ -5,6 +5,7 @@ from math import ceil
 
 from pega_tune.autotune.sweep.shapes import RANGE_OCTAVES, SIZE_OCTAVES
 from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.table import centres
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +14,7 @@ class Axis:
 
     Attributes:
         edges: ascending lower edges; the first is 1.
-        centres: the value that stands for each cell: its geometric centre, a whole number.
+        centres: the value that stands for each cell, as the table tells it.
     """
 
     edges: tuple[int, ...]
@@ -23,12 +24,14 @@ class Axis:
 def axis(octaves: tuple[int, int]) -> Axis:
     """The axis from the first to the last octave. The outer cells reach down to 1 and up without end."""
     low, high = octaves
-    cells: dict[int, int] = {}
-    for half in range(2 * low, 2 * high + 1):
-        edge, centre = ceil(2 ** (half / 2 - 0.25)), round(2 ** (half / 2))
-        if centre >= edge:  # below 2 there are half octaves without a whole number
-            cells[edge] = centre
-    return Axis((1, *list(cells)[1:]), tuple(cells.values()))
+    # Below 2 there are half octaves without a whole number.
+    halves = (half for half in range(2 * low + 1, 2 * high + 1) if round(2 ** (half / 2)) >= _lower_edge(half))
+    edges = (1, *map(_lower_edge, halves))
+    return Axis(edges, centres(edges))
+
+
+def _lower_edge(half: int) -> int:
+    return ceil(2 ** (half / 2 - 0.25))
 
 
 RANGES = axis(RANGE_OCTAVES)

@@ -33,18 +33,18 @@ class Offer:
 
 
 def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:
-    """At most `MAX_OPTIONS` of the offers, by ascending time and descending threads.
+    """At most `MAX_OPTIONS` of the offers, by ascending time and, from the second on, descending threads.
 
-    The fastest, then the gentlest that is as fast within the noise, and so on among those gentler still. If there are
-    too many, the gentlest of all stays and the slower ones before it go.
+    The fastest, then the gentlest that is as fast within the noise, and so on among those gentler still. The fastest
+    stays even if it is no harder on the SMs, since a look-up measures the noise from it. If there are too many, the
+    gentlest of all stays and the slower ones before it go.
 
     Args:
         offers: at least one.
         margin: relative difference of times that is noise.
     """
     fastest, gentlest = _ends(offers, margin)
-    kept = [fastest] if gentlest.threads < fastest.threads else []
-    kept.append(gentlest)
+    kept = [fastest] if gentlest == fastest else [fastest, gentlest]
     while rest := [offer for offer in offers if offer.threads < kept[-1].threads]:
         kept.append(_ends(rest, margin)[1])
     return tuple(kept if len(kept) <= MAX_OPTIONS else [*kept[: MAX_OPTIONS - 1], kept[-1]])

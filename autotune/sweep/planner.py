@@ -2,14 +2,14 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pega_tune.autotune.engine import Capabilities, SamplingLimits, TransferBlock
 from pega_tune.autotune.layouts import SHUFFLED
 from pega_tune.autotune.sweep.plans import CEILING, candidates, legs_of
 from pega_tune.autotune.sweep.presets import find_preset
 from pega_tune.autotune.sweep.request import SweepRequest
-from pega_tune.autotune.sweep.shapes import Memory, full_shapes, lattice_shapes
+from pega_tune.autotune.sweep.shapes import Memory, Shortage, full_shapes, lattice_shapes, shortage
 from pega_tune.kernels.plan import AnyPlan, Backend
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.terms import Colocation
@@ -39,15 +39,17 @@ class SweepPlan:
     Attributes:
         blocks: in the order of measuring.
         budget_s: wall time after which no block is started, in seconds.
+        shortage: what memory leaves out of the preset; None if all of it fits.
     """
 
     blocks: tuple[PlannedBlock, ...]
     budget_s: float
+    shortage: Shortage | None = None
 
     def without(self, finished: Iterable[str]) -> "SweepPlan":
         """What is left when the blocks of these keys are stored already."""
         done = frozenset(finished)
-        return SweepPlan(tuple(b for b in self.blocks if b.block.key not in done), self.budget_s)
+        return replace(self, blocks=tuple(b for b in self.blocks if b.block.key not in done))
 
     @property
     def estimate_s(self) -> float:
@@ -76,7 +78,7 @@ def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
         key = block_key(shape, Colocation.IDLE)
         block = TransferBlock(key, shape, chosen, preset.limits, block_seed(request.seed, key))
         blocks.append(PlannedBlock(block, _estimate_s(block)))
-    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s)
+    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, shortage(preset, memory))
 
 
 def block_key(shape: TransferShape, colocation: Colocation) -> str:

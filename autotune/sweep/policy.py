@@ -87,6 +87,7 @@ class _Compiler:
         options = (self._options(cell, int(s), plans) for cell, s in enumerate(nearest))
         ranges = [self._seen.shapes[s].merged_ranges for s in columns]
         sizes = [self._seen.shapes[s].average_range_bytes for s in columns]
+        totals = [n * size for n, size in zip(ranges, sizes, strict=True)]
         return Table(
             direction=self._seen.direction,
             colocation=self._seen.colocation,
@@ -96,6 +97,7 @@ class _Compiler:
             cells=tuple(options),
             measured_ranges=(min(ranges), max(ranges)),
             measured_sizes=(min(sizes), max(sizes)),
+            measured_bytes=(min(totals), max(totals)),
             margin=self._seen.margin,
         )
 

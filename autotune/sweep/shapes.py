@@ -6,7 +6,7 @@ from itertools import islice
 from pega_tune.autotune.sweep.plans import SMALLEST_TILE_BYTES
 from pega_tune.autotune.sweep.presets import Preset
 from pega_tune.errors import DeviceError
-from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.shape import MAX_BYTES, Direction, TransferShape
 
 RANGE_OCTAVES = (0, 16)  # 1 to 65,536 merged ranges
 SIZE_OCTAVES = (8, 26)  # 256 B to 64 MiB on average
@@ -28,6 +28,26 @@ DESCRIPTOR_BYTES = 24
 LEAST_LEG_BYTES = 16 << 20
 
 
+DEVICE_OPTION = "--max-device-memory"
+HOST_OPTION = "--max-host-memory"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A memory that is too small for a shape.
+
+    Attributes:
+        memory: which, in words.
+        option: of the command line that limits it.
+        needed_bytes, allowed_bytes: what the shape needs, and what it may use.
+    """
+
+    memory: str
+    option: str
+    needed_bytes: int
+    allowed_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """What a block may use.
@@ -40,15 +60,14 @@ class Memory:
     device_bytes: int
     host_bytes: int
 
-    def lacks(self, shape: TransferShape) -> str:
-        """Which memory is too small for the shape, with the numbers; empty if it fits."""
+    def lacks(self, shape: TransferShape) -> tuple[Lack, ...]:
+        """Which memories are too small for the shape; none if it fits."""
         legs, leg_bytes = len(shape.direction.legs), _leg_bytes(shape)
-        device, host = legs * leg_bytes, (legs + 1) * leg_bytes
-        if device > self.device_bytes:
-            return f"it needs {device} bytes of device memory and may use {self.device_bytes}"
-        if host > self.host_bytes:
-            return f"it needs {host} bytes of pinned host memory and may use {self.host_bytes}"
-        return ""
+        lacks = (
+            Lack("pinned host memory", HOST_OPTION, (legs + 1) * leg_bytes, self.host_bytes),
+            Lack("device memory", DEVICE_OPTION, legs * leg_bytes, self.device_bytes),
+        )
+        return tuple(lack for lack in lacks if lack.needed_bytes > lack.allowed_bytes)
 
     def require(self, shape: TransferShape) -> None:
         """Checks that the shape fits.
@@ -56,10 +75,41 @@ class Memory:
         Raises:
             DeviceError: it does not; the message names the memory and the hint the option.
         """
-        lack = self.lacks(shape)
-        if lack:
-            option = "--max-device-memory" if "device memory" in lack else "--max-host-memory"
-            raise DeviceError(f"too little memory for {describe(shape)}: {lack}", f"free some, or raise {option}")
+        lacks = self.lacks(shape)
+        if lacks:
+            needs = " and ".join(
+                f"it needs {lack.needed_bytes} bytes of {lack.memory} and may use {lack.allowed_bytes}"
+                for lack in lacks
+            )
+            options = " and ".join(lack.option for lack in lacks)
+            raise DeviceError(f"too little memory for {describe(shape)}: {needs}", f"free some, or raise {options}")
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Shapes of a preset that memory is too small for.
+
+    Attributes:
+        shapes: how many.
+        of: shapes of the whole preset.
+        options: of the memories that are too small for one of them or more.
+    """
+
+    shapes: int
+    of: int
+    options: tuple[str, ...]
+
+
+def shortage(preset: Preset, memory: Memory) -> Shortage | None:
+    """What memory leaves out of a preset, shapes measured with fewer ranges among it; None if all of it fits."""
+    whole = dict.fromkeys((*full_shapes(preset, UNLIMITED), *lattice_shapes(preset, UNLIMITED)))
+    lacks = [found for shape in whole if (found := memory.lacks(shape))]
+    short = {lack.option for found in lacks for lack in found}
+    options = tuple(option for option in (HOST_OPTION, DEVICE_OPTION) if option in short)
+    return Shortage(len(lacks), len(whole), options) if lacks else None
+
+
+UNLIMITED = Memory(MAX_BYTES, MAX_BYTES)
 
 
 def describe(shape: TransferShape) -> str:

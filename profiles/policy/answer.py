@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from pega_tune.kernels.shape import TransferShape
-from pega_tune.profiles.policy.choose import Demand, choose
-from pega_tune.profiles.policy.decision import Decision, Expected
-from pega_tune.profiles.policy.explain import why_chosen, why_ruled
+from pega_tune.profiles.policy.choose import Choice, Demand, choose
+from pega_tune.profiles.policy.decision import Decision, Expected, Place
+from pega_tune.profiles.policy.explain import not_measured, why_chosen, why_nearest, why_ruled
 from pega_tune.profiles.policy.rule import rule
 from pega_tune.profiles.policy.table import Table
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Runtime, Tier
@@ -46,32 +46,36 @@ class Origin:
 
 
 def from_table(question: Question, table: Table, origin: Origin, warnings: tuple[str, ...]) -> Decision:
-    """The best plan of the table's cell."""
+    """The best plan of a shape's cell; outside what was measured, that of the nearest, with nothing predicted."""
     shape, demand = question.shape, question.demand
     if demand.step_s is None and table.step_s is not None:
         demand = replace(demand, step_s=table.step_s)
     size = shape.average_range_bytes
     options = table.look_up(shape.merged_ranges, size)
     choice = choose(options, demand, table.margin)
-    if not table.covers(shape.merged_ranges, size):
-        warnings += (f"extrapolated: {shape.merged_ranges} ranges of {size} bytes lie outside what was measured",)
-    predicted = choice.option.predicted
+    covered = table.covers(shape.merged_ranges, size)
     return Decision(
         plan=choice.option.plan,
-        predicted=Expected(predicted.time_s, predicted.stall_s, predicted.completion_p99_s),
-        budget_met=choice.budget_met,
+        predicted=_expected(choice) if covered else Expected(),
+        predicted_for=Place(*table.centre(shape.merged_ranges, size)) if covered else None,
+        budget_met=covered and choice.budget_met,
         direction=shape.direction,
         objective=demand.objective,
         runtime=question.runtime,
         colocation=table.colocation,
         tier=origin.tier,
         profile=origin.profile_id,
-        evidence=choice.evidence,
+        evidence=choice.evidence if covered else Evidence.NONE,
         simulated=origin.simulated,
         age_s=origin.age_s,
-        why=why_chosen(shape, table, options, choice),
-        warnings=warnings,
+        why=why_chosen(shape, table, options, choice) if covered else why_nearest(shape, table, choice.option.plan),
+        warnings=warnings if covered else (*warnings, not_measured(shape, table)),
     )
+
+
+def _expected(choice: Choice) -> Expected:
+    predicted = choice.option.predicted
+    return Expected(predicted.time_s, predicted.stall_s, predicted.completion_p99_s)
 
 
 def from_rule(question: Question, warnings: tuple[str, ...]) -> Decision:
@@ -80,6 +84,7 @@ def from_rule(question: Question, warnings: tuple[str, ...]) -> Decision:
     return Decision(
         plan=plan,
         predicted=Expected(),
+        predicted_for=None,
         budget_met=False,
         direction=question.shape.direction,
         objective=question.demand.objective,

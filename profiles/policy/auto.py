@@ -21,6 +21,7 @@ from pega_tune.profiles.policy.table import Table
 from pega_tune.profiles.policy.terms import Colocation, Objective, Runtime, Tier, parse_word
 
 DEFAULT_COLOCATION = Colocation.TIME_SLICED
+HOST_RUNS_UNUSED = "the number of host runs changes nothing: no table depends on it yet"
 
 Probe: TypeAlias = Callable[[], tuple[DeviceFacts, ...]]
 TableKey: TypeAlias = tuple[Direction, Colocation, Runtime]
@@ -76,9 +77,10 @@ class Auto:
             probe: lists the devices if `facts` is None.
 
         Raises:
-            UsageError: `db` is no database at all.
+            UsageError: `facts` are none, or `db` is no database at all.
             DataError: the database is not SQLite, not readable, not ours, or of another schema.
         """
+        _require_types(facts, db)
         url = database_url(None if db is None else str(db))
         path = sqlite_path(url)
         if path is None:
@@ -96,8 +98,8 @@ class Auto:
             facts = devices[0]
             seen = (f"the first of {len(devices)} devices answers: {facts.uuid}",) if len(devices) > 1 else ()
         found = find_profile(path, facts, allow_drafts=allow_drafts)
-        missing = () if found.profile else (f"no profile fits {facts.uuid} in {path}: run pega-tune sweep",)
-        return cls(found.profile, found.tier, seen + found.warnings + missing)
+        unused = found.unused or f"no profile fits {facts.uuid} in {path}: run pega-tune sweep"
+        return cls(found.profile, found.tier, (*seen, *found.warnings, *(() if found.profile else (unused,))))
 
     @classmethod
     def from_profile(cls, profile: StoredProfile, tier: Tier = Tier.BOARD) -> "Auto":
@@ -135,7 +137,8 @@ class Auto:
             step_s: undisturbed decode step in seconds; None takes the step that the profile was measured beside.
             colocation: `idle`, `same-context`, `time-sliced` or `mps`; None takes `time-sliced` if it was measured.
             runtime: plans that the caller can run: `pegaflow`, `kernel-options` or `full`.
-            host_runs: runs that are adjacent on the host side; checked, but no table depends on it yet.
+            host_runs: runs that are adjacent on the host side; checked, but no table depends on it yet, and a warning
+                says so.
 
         Raises:
             UsageError: an unknown word, or a number out of its range.
@@ -148,21 +151,31 @@ class Auto:
             None if colocation is None else parse_word(Colocation, colocation),
             parse_word(Runtime, runtime),
         )
-        return self._answer(question)
+        return self._answer(question, () if host_runs is None else (HOST_RUNS_UNUSED,))
 
-    def _answer(self, question: Question) -> Decision:
+    def _answer(self, question: Question, notes: tuple[str, ...]) -> Decision:
+        warnings = (*self.warnings, *notes)
         if self.profile is None:
-            return from_rule(question, self.warnings)
+            return from_rule(question, warnings)
         direction, runtime = question.shape.direction, question.runtime
         wanted = question.colocation or DEFAULT_COLOCATION
         table = self._tables.get((direction, wanted, runtime))
-        warnings = self.warnings
         if table is None:
             table = self._tables.get((direction, Colocation.IDLE, runtime))
+            if table is None:
+                missing = f"the profile has no table for {direction}, {runtime}: the rule answers"
+                return from_rule(question, (*warnings, missing))
             warnings += (f"{wanted} was not measured: what was measured without decode (idle) answers",)
-        if table is None:
-            missing = f"the profile has no table for {direction}, {runtime}: the rule answers"
-            return from_rule(question, (*self.warnings, missing))
         age_s = max(0.0, self.clock() - self.profile.created_at.timestamp())
         origin = Origin(self.profile.profile_id, self.tier, self.profile.device.simulated, age_s)
         return from_table(question, table, origin, warnings)
+
+
+def _require_types(facts: object, db: object) -> None:
+    if facts is not None and not isinstance(facts, DeviceFacts):
+        raise QuestionError(
+            f"a device is told by its DeviceFacts, not by {facts!r}",
+            "pega_tune.autotune.devices.find_device('sim:h200').facts gives those of a simulated device",
+        )
+    if db is not None and not isinstance(db, str | Path):
+        raise QuestionError(f"a database is told by a path or a URL, not by {db!r}")

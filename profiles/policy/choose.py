@@ -53,7 +53,8 @@ class Choice:
 
     Attributes:
         option: the plan and what it is expected to cost.
-        budget_met: whether it is sustainable and keeps what the objective promises, as far as that was measured.
+        budget_met: whether it is known to be sustainable and to keep what the objective promises; `throughput`
+            promises nothing more.
         evidence: what the claim about decode rests on.
         reason: why this one, as the predicate of a sentence about the plan.
     """
@@ -108,7 +109,7 @@ def _without_evidence(options: Sequence[Option], demand: Demand, margin: float) 
     """Copy engines leave the SMs to decode, so a tail objective without evidence goes to them, `direct` first."""
     if demand.objective is Objective.BALANCED:
         reason = "takes the least time, within the noise; what it costs decode was not measured"
-        return Choice(_fastest(options, margin), True, Evidence.NONE, reason)
+        return Choice(_fastest(options, margin), False, Evidence.NONE, reason)
     gentlest = min(options, key=lambda option: (*_burden(option.plan), _latency(option), option.plan.key))
     return Choice(gentlest, False, Evidence.NONE, "holds the fewest threads; what it costs decode was not measured")
 

@@ -21,11 +21,11 @@ from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.table import CompiledPolicy, Option, Predicted, Table
 from pega_tune.profiles.policy.terms import Colocation, Runtime
 
-FORMAT = 1
+FORMAT = 2
 MAX_INFLATED_BYTES = 16 << 20  # several times the largest policy; a small blob must not fill the memory
 
 _TIMES = ("time_s", "stall_s", "extra_s", "completion_p99_s")
-_EDGES = ("range_edges", "size_edges", "measured_ranges", "measured_sizes")
+_EDGES = ("range_edges", "size_edges", "measured_ranges", "measured_sizes", "measured_bytes")
 _TABLE_KEYS = frozenset(("direction", "colocation", "runtime", *_EDGES, "margin", "step_s", "cells"))
 _NUMBERS_OF_A_PLAN = ("threads", "max_grid_blocks", "chunk_descriptors", "chunk_bytes", "stream_priority")
 
@@ -56,7 +56,7 @@ def decode(blob: bytes) -> CompiledPolicy:
     """Inverse of `encode`; checks everything.
 
     Raises:
-        PolicyFormatError: damaged, contradicting itself, or of a newer format; the message says what is wrong where.
+        PolicyFormatError: damaged, contradicting itself, or of another format; the message says what is wrong where.
     """
     try:
         content = json.loads(_inflate(blob), parse_constant=_refuse_constant)
@@ -134,6 +134,10 @@ def _check_format(found: object) -> None:
         raise PolicyFormatError(
             f"the policy has format {found}, this version reads up to {FORMAT}", "install the pega-tune that wrote it"
         )
+    if found < FORMAT:
+        raise PolicyFormatError(
+            f"the policy has format {found}, this version reads {FORMAT}", "make it again with pega-tune sweep"
+        )
 
 
 def _check_keys(what: str, content: Mapping[str, Any], wanted: set[str] | frozenset[str]) -> None:
@@ -187,9 +191,8 @@ def _table_from_json(entry: Any, lists: tuple[tuple[Option, ...], ...]) -> Table
     if not isinstance(entry, dict):
         raise PolicyFormatError("it is not a JSON object")
     _check_keys("it", entry, _TABLE_KEYS)
-    range_edges, size_edges, ranges, sizes = (tuple(_whole(value) for value in entry[name]) for name in _EDGES)
-    low, high = ranges
-    small, large = sizes
+    range_edges, size_edges, *measured = (tuple(_whole(value) for value in entry[name]) for name in _EDGES)
+    ranges, sizes, totals = ((low, high) for low, high in measured)
     return Table(
         direction=Direction(entry["direction"]),
         colocation=Colocation(entry["colocation"]),
@@ -197,8 +200,9 @@ def _table_from_json(entry: Any, lists: tuple[tuple[Option, ...], ...]) -> Table
         range_edges=range_edges,
         size_edges=size_edges,
         cells=_select("option list", _indices([entry["cells"]])[0], lists),
-        measured_ranges=(low, high),
-        measured_sizes=(small, large),
+        measured_ranges=ranges,
+        measured_sizes=sizes,
+        measured_bytes=totals,
         margin=_number(entry["margin"]),
         step_s=None if entry["step_s"] is None else _number(entry["step_s"]),
     )

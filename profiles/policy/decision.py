@@ -24,13 +24,28 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """The shape that a prediction is made for: the centre of the table cell that answers.
+
+    Attributes:
+        merged_ranges: ranges per direction.
+        average_range_bytes: average size of a range, in bytes.
+    """
+
+    merged_ranges: int
+    average_range_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """How to run a transfer, and how far to trust it.
 
     Attributes:
         plan: what to do; a pair if both directions were asked for.
         predicted: what it is expected to cost.
-        budget_met: whether the plan is known to keep the objective's promise within the period. The rule knows nothing.
+        predicted_for: where; None if nothing is predicted.
+        budget_met: whether the plan is known to keep the objective's promise within the period. The rule knows nothing,
+            and nothing is known outside what was measured.
         direction, objective, runtime: as asked.
         colocation: whose table answered; for the rule, what was asked (`idle` if nothing was).
         tier: how closely the profile fits the device.
@@ -44,6 +59,7 @@ class Decision:
 
     plan: AnyPlan
     predicted: Expected
+    predicted_for: Place | None
     budget_met: bool
     direction: Direction
     objective: Objective
@@ -62,6 +78,7 @@ class Decision:
         return {
             "plan": self.plan.to_json(),
             "predicted": asdict(self.predicted),
+            "predicted_for": None if self.predicted_for is None else asdict(self.predicted_for),
             "budget_met": self.budget_met,
             "direction": str(self.direction),
             "objective": str(self.objective),

@@ -8,13 +8,16 @@ from pega_tune.profiles.policy.table import Option, Table
 
 def why_chosen(shape: TransferShape, table: Table, options: tuple[Option, ...], choice: Choice) -> str:
     """One sentence on the plan, and one on the cell and what else was in it."""
-    ranges, sizes = table.bounds(shape.merged_ranges, shape.average_range_bytes)
     others = "; ".join(_costs(option) for option in options if option is not choice.option)
     return (
-        f"{_costs(choice.option)} {choice.reason}. "
-        f"Table {table.direction}, {table.colocation}, {table.runtime}; cell of {ranges} ranges of {sizes} bytes; "
+        f"{_costs(choice.option)} {choice.reason}. {_cell(shape, table)}; "
         f"{'instead of ' + others if others else 'no other plan is worth choosing there'}."
     )
+
+
+def why_nearest(shape: TransferShape, table: Table, plan: AnyPlan) -> str:
+    """The same for a shape outside what was measured; it names no time, as none is known."""
+    return f"{plan.key} is chosen in the nearest cell; what it takes here was not measured. {_cell(shape, table)}."
 
 
 def why_ruled(plan: AnyPlan, reason: str) -> str:
@@ -22,7 +25,37 @@ def why_ruled(plan: AnyPlan, reason: str) -> str:
     return f"{plan.key} {reason}."
 
 
+def not_measured(shape: TransferShape, table: Table) -> str:
+    """The warning about a shape outside what was measured: what was asked, and what was measured."""
+    ranges, sizes, totals = (
+        f"{low} to {high}" for low, high in (table.measured_ranges, table.measured_sizes, table.measured_bytes)
+    )
+    return (
+        f"{shape.merged_ranges} ranges of {shape.average_range_bytes} bytes ({shape.total_bytes} in all) lie outside "
+        f"what was measured, {ranges} ranges of {sizes} bytes ({totals} in all): the plan of the nearest cell answers, "
+        "and no time is known"
+    )
+
+
+def format_duration(seconds: float) -> str:
+    """Three significant digits in seconds, ms, us or ns, whichever suits: `8.21 us`, `1.35 ms`, `48.0 s`."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= scale:
+            return f"{_three_digits(seconds / scale)} {unit}"
+    return f"{_three_digits(seconds / 1e-9)} ns"
+
+
+def _three_digits(value: float) -> str:
+    decimals = 0 if value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{decimals}f}"
+
+
+def _cell(shape: TransferShape, table: Table) -> str:
+    ranges, sizes = table.bounds(shape.merged_ranges, shape.average_range_bytes)
+    return f"Table {table.direction}, {table.colocation}, {table.runtime}; cell of {ranges} ranges of {sizes} bytes"
+
+
 def _costs(option: Option) -> str:
     predicted = option.predicted
-    stall = "" if predicted.stall_s is None else f", stall {predicted.stall_s * 1e3:.3g} ms"
-    return f"{option.plan.key} ({predicted.latency_s * 1e3:.3g} ms{stall})"
+    stall = "" if predicted.stall_s is None else f", stall {format_duration(predicted.stall_s)}"
+    return f"{option.plan.key} ({format_duration(predicted.latency_s)}{stall})"

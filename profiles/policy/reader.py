@@ -20,15 +20,22 @@ from pega_tune.profiles.policy.terms import ProfileState, Tier
 
 BUSY_TIMEOUT_S = 5.0
 NOTHING = Found(None, Tier.RULE)
+MALFORMED = "database disk image is malformed"  # SQLite's words
+_TRY_AGAIN = "try again when whoever writes to it has finished"
 
 T = TypeVar("T")
 
 # The blob is not among these columns: SQLite would read all of it for every candidate row.
 _CANDIDATES = """
-    SELECT profile_id, state, simulated, facts, created_at FROM profile
+    SELECT profile_id, state, facts, created_at FROM profile
     WHERE simulated = :simulated AND (board_uuid = :uuid OR class_id = :class_id OR family_id = :family_id)
 """
 _BLOB = "SELECT compiled, digest, kernel_digest FROM profile WHERE profile_id = ?"
+_UNUSED = """
+    SELECT profile.reasons, sweep.sweep_id, sweep.state FROM profile LEFT JOIN sweep USING (sweep_id)
+    WHERE profile_id = ?
+"""
+_RESUMABLE = ("interrupted", "failed")
 
 
 def find_profile(
@@ -108,9 +115,11 @@ def _stamp(path: Path) -> _Stamp | None:
             uses_wal = file.read(20)[18:] == b"\x02\x02"  # https://www.sqlite.org/fileformat.html, offsets 18 and 19
         has_wal = path.with_name(path.name + "-wal").exists()
     except FileNotFoundError:
+        if link := next((p for p in (path, *path.parents) if p.is_symlink() and not p.exists()), None):
+            raise ProfileDatabaseError(f"{link} is a link to nothing", "mend the link, or name another file") from None
         return None
     except OSError as error:
-        raise _unreadable(path, error.strerror or str(error)) from None
+        raise _unreadable(path, error) from None
     return _Stamp(uses_wal and not has_wal, status.st_mtime_ns, status.st_size)
 
 
@@ -118,18 +127,55 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
     warnings: list[str] = []
     if not _is_current(path, connection):
         return NOTHING
-    candidates = _candidates(connection, device, allow_drafts, warnings)
-    # Sorting is stable: the newest first, and then by tier.
-    candidates.sort(key=lambda candidate: candidate.created_at, reverse=True)
-    candidates.sort(key=lambda candidate: TIERS.index(candidate.fit.tier))
-    for candidate in candidates:
+    candidates = _candidates(connection, device, warnings)
+    usable = [c for c in candidates if allow_drafts or c.state is ProfileState.PUBLISHED]
+    for candidate in usable:
         try:
             profile = _load(connection, candidate)
         except PolicyFormatError as error:
             warnings.append(f"profile {candidate.profile_id} was skipped: {error.message}")
             continue
-        return Found(profile, candidate.fit.tier, (*candidate.fit.warnings, *_state_warning(profile), *warnings))
-    return Found(None, Tier.RULE, tuple(warnings))
+        found = Found(
+            profile, candidate.fit.tier, (*candidate.fit.warnings, *_state_warning(profile), *_summary(warnings))
+        )
+        break
+    else:
+        others = [c for c in candidates if c not in usable]
+        found = Found(None, Tier.RULE, _summary(warnings), _unused(connection, others[0]) if others else "")
+    if warnings:
+        _require_sound(connection)
+    return found
+
+
+def _summary(skipped: list[str]) -> tuple[str, ...]:
+    """The warnings in one line at most."""
+    if len(skipped) < 2:
+        return tuple(skipped)
+    return (f"{len(skipped)} profiles were skipped (look at them with `pega-tune db check`); the first: {skipped[0]}",)
+
+
+def _require_sound(connection: sqlite3.Connection) -> None:
+    """A profile that cannot be read may be the one broken row of a sound database, or a sign of a broken database.
+
+    Raises:
+        sqlite3.DatabaseError: the latter.
+    """
+    findings = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
+    if findings != ["ok"]:
+        raise sqlite3.DatabaseError(f"{MALFORMED}: {' '.join(str(findings[0]).split())}")
+
+
+def _unused(connection: sqlite3.Connection, candidate: _Candidate) -> str:
+    """Says of a profile that fits why it is not used, and how to go on."""
+    reasons, sweep_id, sweep_state = connection.execute(_UNUSED, (candidate.profile_id,)).fetchone()
+    try:
+        why = "; ".join(json.loads(reasons))
+    except (ValueError, TypeError):
+        why = "its reasons cannot be read"
+    resume = f"pega-tune sweep --resume {sweep_id} --budget TIME"
+    advice = f"go on with {resume}" if sweep_state in _RESUMABLE else "run pega-tune sweep again"
+    kind = "is a draft" if candidate.state is ProfileState.DRAFT else f"is {candidate.state}"
+    return f"profile {candidate.profile_id} {kind} and is not used ({why}): {advice}"
 
 
 @contextmanager
@@ -138,10 +184,16 @@ def _reading(path: Path, mode: str, busy_timeout_s: float = 0.0) -> Iterator[sql
     uri = f"{path.absolute().as_uri()}?{mode}"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=busy_timeout_s, isolation_level=None)) as connection:
+            connection.text_factory = _text
             connection.execute("BEGIN")
             yield connection
     except sqlite3.Error as error:
-        raise _unreadable(path, str(error)) from None
+        raise _unreadable(path, error) from None
+
+
+def _text(content: bytes) -> str:
+    # What is no UTF-8 spoils its row, and not the whole answer.
+    return content.decode("utf-8", "replace")
 
 
 def _is_current(path: Path, connection: sqlite3.Connection) -> bool:
@@ -160,9 +212,8 @@ def _is_current(path: Path, connection: sqlite3.Connection) -> bool:
     raise ProfileDatabaseError(f"{path} has schema {found}, this version reads {SCHEMA_REVISION}", hint)
 
 
-def _candidates(
-    connection: sqlite3.Connection, device: DeviceFacts, allow_drafts: bool, warnings: list[str]
-) -> list[_Candidate]:
+def _candidates(connection: sqlite3.Connection, device: DeviceFacts, warnings: list[str]) -> list[_Candidate]:
+    """The profiles that fit, by tier, and within a tier the newest first."""
     keys = {
         "simulated": device.simulated,
         "uuid": device.uuid,
@@ -170,9 +221,7 @@ def _candidates(
         "family_id": device.family_id,
     }
     candidates = []
-    for profile_id, state, _, facts, created_at in connection.execute(_CANDIDATES, keys):
-        if state != ProfileState.PUBLISHED and not allow_drafts:
-            continue
+    for profile_id, state, facts, created_at in connection.execute(_CANDIDATES, keys):
         try:
             known = DeviceFacts.from_json(json.loads(facts))
             matched = fit(known, device)
@@ -182,6 +231,9 @@ def _candidates(
                 candidates.append(_Candidate(profile_id, ProfileState(state), known, created, matched))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             warnings.append(f"profile {profile_id} was skipped: its row is malformed ({error})")
+    # Sorting is stable: the newest first, and then by tier.
+    candidates.sort(key=lambda candidate: candidate.created_at, reverse=True)
+    candidates.sort(key=lambda candidate: TIERS.index(candidate.fit.tier))
     return candidates
 
 
@@ -203,7 +255,15 @@ def _state_warning(profile: StoredProfile) -> tuple[str, ...]:
     return () if profile.state is ProfileState.PUBLISHED else (f"the profile is a {profile.state}, not published",)
 
 
-def _unreadable(path: Path, reason: str) -> ProfileDatabaseError:
+def _unreadable(path: Path, error: OSError | sqlite3.Error) -> ProfileDatabaseError:
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     if "file is not a database" in reason:
         return ProfileDatabaseError(f"{path} is not an SQLite database", "name another file")
-    return ProfileDatabaseError(f"{path} cannot be read: {reason}", "check its permissions; restore it from a backup")
+    if "malformed" in reason:  # of the file, and of its schema
+        return ProfileDatabaseError(
+            f"the database is damaged: {path}: {reason}",
+            "look at it with `pega-tune db check`; restore it from a backup",
+        )
+    denied = isinstance(error, PermissionError) or "unable to open" in reason or "permission" in reason.lower()
+    hint = "check its permissions" if denied else _TRY_AGAIN if "locked" in reason else "name another file"
+    return ProfileDatabaseError(f"{path} cannot be read: {reason}", hint)

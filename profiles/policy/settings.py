@@ -7,6 +7,7 @@ from pathlib import Path
 import platformdirs
 
 from pega_tune.profiles.policy.errors import QuestionError
+from pega_tune.profiles.policy.urls import require_url
 
 DATABASE_VARIABLE = "PEGA_TUNE_DB"
 DATABASE_FILE = "pega-tune.db"
@@ -71,15 +72,17 @@ def sqlite_path(url: str) -> Path | None:
     """The file behind an SQLite URL; None for every other kind of database.
 
     Raises:
-        QuestionError: an SQLite URL without a usable file.
+        QuestionError: no URL at all, or an SQLite URL with options or without a usable file.
     """
+    require_url(url)
     scheme, _, rest = url.partition("://")
     if scheme not in _SQLITE_SCHEMES:
         return None
-    location = rest.partition("?")[0]
-    if location and not location.startswith("/"):
+    if "?" in rest:
+        raise QuestionError(f"{url!r} has options, which are not supported in the URL of an SQLite file", _HINT)
+    if rest and not rest.startswith("/"):
         raise QuestionError(f"{url!r} has two slashes where an SQLite URL has three or four", _HINT)
-    return _checked(url, Path(location[1:]))
+    return _checked(url, Path(rest[1:]))
 
 
 def visible_devices() -> str | None:

@@ -37,8 +37,10 @@ class Found:
         profile: the one that fits best; None if none fits.
         tier: how closely it fits; `rule` without a profile.
         warnings: why it is suspect, and which better ones were skipped; a sentence each.
+        unused: where none is used, which one would fit but is not published, and how to go on; else empty.
     """
 
     profile: StoredProfile | None
     tier: Tier
     warnings: tuple[str, ...] = ()
+    unused: str = ""

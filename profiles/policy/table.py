@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
-from math import inf
+from math import inf, log2, sqrt
 
 from pega_tune.kernels.plan import AnyPlan, PlanPair
 from pega_tune.kernels.shape import MAX_BYTES, Direction
@@ -11,6 +11,7 @@ from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.terms import Colocation, Runtime
 
 MAX_OPTIONS = 4
+_QUARTER_OCTAVE = 2**0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,27 @@ class Bounds:
         return str(self.low) if self.low == self.high else f"{self.low} to {self.high}"
 
 
+def centres(edges: tuple[int, ...]) -> tuple[int, ...]:
+    """The value that stands for each interval between ascending lower edges: what a prediction is made for.
+
+    It is the half octave nearest to the geometric centre, or that centre, rounded down, where the interval holds no
+    half octave. The outer intervals, which reach down to 1 and up without end, count as half an octave wide.
+    """
+    return tuple(_centre(edges, index) for index in range(len(edges)))
+
+
+def _centre(edges: tuple[int, ...], index: int) -> int:
+    low, end = edges[index], edges[index + 1] if index + 1 < len(edges) else None
+    if end is None:
+        ideal = low * _QUARTER_OCTAVE
+    elif index == 0:
+        ideal = max(low, end / _QUARTER_OCTAVE)
+    else:
+        ideal = sqrt(low * end)
+    half_octave = round(2 ** (round(2 * log2(ideal)) / 2))
+    return half_octave if low <= half_octave and (end is None or half_octave < end) else int(ideal)
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """Options by merged ranges and average range size, for one direction, colocation and runtime.
@@ -81,7 +103,9 @@ class Table:
         size_edges: ascending lower edges of the columns, in bytes; the first is 1.
         cells: `len(range_edges) * len(size_edges)` entries, row by row; each holds 1 to 4 Pareto options,
             fastest first. The plans are pairs if and only if the direction is `both`.
-        measured_ranges, measured_sizes: lowest and highest measured; outside them an answer is extrapolated.
+        measured_ranges, measured_sizes: lowest and highest measured, in merged ranges and in average bytes of one.
+        measured_bytes: lowest and highest measured product of the two: bytes per direction. Outside any of the three
+            nothing is known about times.
         margin: relative difference of transfer times within which two plans are equivalent: measured noise.
         step_s: median undisturbed decode step of the serving measurements, in seconds, of which the budget of
             `Objective.TAIL_BOUNDED` is a fraction; None without serving evidence.
@@ -95,6 +119,7 @@ class Table:
     cells: tuple[tuple[Option, ...], ...]
     measured_ranges: tuple[int, int]
     measured_sizes: tuple[int, int]
+    measured_bytes: tuple[int, int]
     margin: float
     step_s: float | None = None
 
@@ -102,7 +127,8 @@ class Table:
         for name, edges in (("range_edges", self.range_edges), ("size_edges", self.size_edges)):
             if not edges or edges[0] != 1 or edges[-1] > MAX_BYTES or any(a >= b for a, b in pairwise(edges)):
                 raise self._error(f"{name} do not ascend from 1")
-        for name, (low, high) in (("measured_ranges", self.measured_ranges), ("measured_sizes", self.measured_sizes)):
+        for name in ("measured_ranges", "measured_sizes", "measured_bytes"):
+            low, high = getattr(self, name)
             if not 1 <= low <= high <= MAX_BYTES:
                 raise self._error(f"{name} {low} to {high} is no interval")
         if not 0 <= self.margin < inf:
@@ -135,11 +161,20 @@ class Table:
         """The ranges and the sizes that share the cell of a shape."""
         return Bounds.around(self.range_edges, merged_ranges), Bounds.around(self.size_edges, average_range_bytes)
 
+    def centre(self, merged_ranges: int, average_range_bytes: int) -> tuple[int, int]:
+        """The merged ranges and the average range size that the predictions in the cell of a shape are made for."""
+        row = bisect_right(self.range_edges, merged_ranges) - 1
+        column = bisect_right(self.size_edges, average_range_bytes) - 1
+        return _centre(self.range_edges, row), _centre(self.size_edges, column)
+
     def covers(self, merged_ranges: int, average_range_bytes: int) -> bool:
-        """Whether the shape lies inside what was measured."""
-        low, high = self.measured_ranges
-        small, large = self.measured_sizes
-        return low <= merged_ranges <= high and small <= average_range_bytes <= large
+        """Whether the shape lies inside what was measured: its ranges, their size, and both together."""
+        pairs = (
+            (merged_ranges, self.measured_ranges),
+            (average_range_bytes, self.measured_sizes),
+            (merged_ranges * average_range_bytes, self.measured_bytes),
+        )
+        return all(low <= value <= high for value, (low, high) in pairs)
 
 
 @dataclass(frozen=True, slots=True)

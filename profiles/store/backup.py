@@ -3,12 +3,24 @@
 import os
 import secrets
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.engine_setup import connect_read_only
-from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, translated
+from pega_tune.profiles.store.errors import (
+    CHECK_HINT,
+    DatabaseDamagedError,
+    DatabaseRefusedError,
+    primary_code,
+    translated,
+)
 from pega_tune.profiles.store.host import HostView
+from pega_tune.profiles.store.opening import revision_of
+
+_FAULTS_OF_THE_SOURCE = frozenset(
+    {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+)
 
 
 def backup(url: str, path: Path, *, host: HostView | None = None) -> Path:
@@ -18,15 +30,17 @@ def backup(url: str, path: Path, *, host: HostView | None = None) -> Path:
 
     Raises:
         DatabaseRefusedError: the file exists, or its directory is missing or cannot be written; or the database is on a
-            server.
+            server, empty or another program's.
         DatabaseDamagedError: the copy does not pass SQLite's check, so the database would not either.
         StoreError: the database cannot be read.
     """
-    database = Database.parse(url)
+    database, host = Database.parse(url), host or HostView()
     if database.path is None:
         raise DatabaseRefusedError(f"{database} is on a server", "back it up with pg_dump")
     database.require_readable()
-    return copy_database(database.path, path.absolute(), host or HostView())
+    if revision_of(database, host) is None:
+        raise DatabaseRefusedError(f"{database} is empty", "there is nothing to back up")
+    return copy_database(database.path, path.absolute(), host)
 
 
 def copy_database(source: Path, target: Path, host: HostView) -> Path:
@@ -37,30 +51,39 @@ def copy_database(source: Path, target: Path, host: HostView) -> Path:
         raise DatabaseRefusedError(f"there is no directory {target.parent}", "name a file in one that exists")
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        _copy(source, temporary, host.busy_timeout_s)
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        raise _not_writable(target, error) from error
+    try:
+        flaw = _copy(source, temporary, host.busy_timeout_s)
+        if flaw:
+            raise DatabaseDamagedError(f"{source} is damaged: {flaw}", CHECK_HINT)
         _publish(temporary, target)
+    except sqlite3.Error as error:
+        # What the user knows are the two files named; one statement read the one and wrote the other.
+        at_fault = source if primary_code(error) in _FAULTS_OF_THE_SOURCE else target
+        with translated(str(at_fault)):
+            raise
     finally:
         temporary.unlink(missing_ok=True)
     return target
 
 
-def _copy(source: Path, temporary: Path, busy_timeout_s: float) -> None:
+def _copy(source: Path, temporary: Path, busy_timeout_s: float) -> str:
+    """Copies all that was committed; what SQLite's check finds wrong with the copy, empty if nothing.
+
+    Raises:
+        sqlite3.Error: one of the files cannot be read or written.
+        StoreError: the source cannot be opened.
+    """
     with translated(str(source)):
         reader = connect_read_only(source, busy_timeout_s)
-    try:
-        with translated(f"the copy {temporary}"):
-            writer = sqlite3.connect(temporary, isolation_level=None)
-            try:
-                # All pages in one step: in several, a writer in between would start it over and over.
-                reader.backup(writer, pages=-1)
-                writer.execute("PRAGMA journal_mode=DELETE")
-                found = [str(row[0]) for row in writer.execute("PRAGMA integrity_check")]
-            finally:
-                writer.close()
-    finally:
-        reader.close()
-    if found != ["ok"]:
-        raise DatabaseDamagedError(f"{source} is damaged: {found[0]}", "see `pega-tune db check`")
+    with closing(reader), closing(sqlite3.connect(temporary, isolation_level=None)) as writer:
+        # All pages in one step: in several, a writer in between would start it over and over.
+        reader.backup(writer, pages=-1)
+        writer.execute("PRAGMA journal_mode=DELETE")
+        found = str(writer.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    return "" if found == "ok" else found
 
 
 def _publish(temporary: Path, target: Path) -> None:
@@ -73,7 +96,16 @@ def _publish(temporary: Path, target: Path) -> None:
         # A file system without hard links.
         if target.exists():
             raise _exists(target) from None
-        temporary.rename(target)
+        try:
+            temporary.rename(target)
+        except OSError as error:
+            raise _not_writable(target, error) from error
+
+
+def _not_writable(target: Path, error: OSError) -> DatabaseRefusedError:
+    return DatabaseRefusedError(
+        f"{target} cannot be written: {error.strerror}", "name a file in a directory that can be written"
+    )
 
 
 def _exists(target: Path) -> DatabaseRefusedError:

@@ -6,10 +6,11 @@ from sqlalchemy import Connection, inspect, text
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.store.database import Database
-from pega_tune.profiles.store.engine_setup import Access, open_engine
-from pega_tune.profiles.store.errors import DatabaseDamagedError, translated
+from pega_tune.profiles.store.errors import DatabaseDamagedError
 from pega_tune.profiles.store.host import HostView
+from pega_tune.profiles.store.opening import reading
 from pega_tune.profiles.store.revision import read_revision
+from pega_tune.profiles.store.soundness import damaged_pages, dangling_references, missing_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class CheckReport:
         database: which one: its path, or its URL without the password.
         revision: of its schema; None if it is empty, or too damaged to tell.
         expected: revision that this version reads and writes.
-        damage: what SQLite's own check complains about, one line each.
+        damage: what SQLite's own check complains about, and what is missing of the expected revision; one line each.
         dangling: references to rows that do not exist, one line each.
         counts: rows of every table, by name; empty if it is too damaged to count.
     """
@@ -55,22 +56,11 @@ def check(url: str, *, host: HostView | None = None) -> CheckReport:
     """
     database = Database.parse(url)
     database.require_readable()
-    engine = open_engine(database, Access.READ, host or HostView())
     try:
-        with translated(str(database)), engine.connect() as connection:
+        with reading(database, host or HostView()) as connection:
             return _examine(connection, str(database))
     except DatabaseDamagedError as error:
         return CheckReport(str(database), None, SCHEMA_REVISION, (error.message,), (), ())
-    finally:
-        engine.dispose()
-
-
-def dangling_references(connection: Connection) -> tuple[str, ...]:
-    """References to rows that do not exist, one line each; a server does not let them come about."""
-    if connection.dialect.name != "sqlite":
-        return ()
-    violations = connection.execute(text("PRAGMA foreign_key_check")).all()
-    return tuple(f"{table} row {row} refers to a missing {parent}" for table, row, parent, _ in violations)
 
 
 def count_rows(connection: Connection) -> tuple[TableCount, ...]:
@@ -82,15 +72,13 @@ def count_rows(connection: Connection) -> tuple[TableCount, ...]:
 
 
 def _examine(connection: Connection, label: str) -> CheckReport:
-    damage: tuple[str, ...] = ()
-    if connection.dialect.name == "sqlite":
-        found = connection.execute(text("PRAGMA integrity_check")).scalars().all()
-        damage = tuple(" ".join(str(line).split()) for line in found if line != "ok")
+    revision = read_revision(connection, label)
+    missing = missing_parts(connection) if revision == SCHEMA_REVISION else ()
     return CheckReport(
         database=label,
-        revision=read_revision(connection, label),
+        revision=revision,
         expected=SCHEMA_REVISION,
-        damage=damage,
+        damage=(*damaged_pages(connection), *missing),
         dangling=dangling_references(connection),
         counts=count_rows(connection),
     )

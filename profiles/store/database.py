@@ -7,11 +7,10 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from pega_tune.errors import UsageError
 from pega_tune.profiles.policy.settings import sqlite_path
+from pega_tune.profiles.policy.urls import URL_HINT, malformed, without_passwords
 from pega_tune.profiles.store.errors import DatabaseRefusedError
 
-_URL_HINT = "write sqlite:////absolute/path or postgresql+psycopg://user@host/name"
 _CREATE_HINT = "`pega-tune sweep` or `pega-tune db upgrade` creates it; --db names another"
 _WRITABLE_HINT = "a sweep has to write to it: name another file with --db"
 _ANY_WRITE_BIT = 0o222
@@ -35,24 +34,21 @@ class Database:
         """The database that `url` names.
 
         Raises:
-            DatabaseRefusedError: it is no database URL, or one of a kind that is not supported.
+            QuestionError: it is no database URL.
+            DatabaseRefusedError: it is one of a kind that is not supported.
         """
+        # The run-time reader and the store agree on what a URL means because one function says it.
+        path = sqlite_path(url)
         try:
             parsed = make_url(url)
-            # The run-time reader and the store agree on what a URL means because one function says it.
-            path = sqlite_path(url)
-        except ArgumentError as error:
-            raise DatabaseRefusedError(f"{url!r} is not a database URL", _URL_HINT) from error
-        except UsageError as error:
-            raise DatabaseRefusedError(error.message, error.hint) from error
+        except (ArgumentError, ValueError):
+            raise malformed(url) from None  # SQLAlchemy's own message may hold a part of a password
         if path is None and parsed.get_backend_name() != "postgresql":
-            raise DatabaseRefusedError(f"databases of kind {parsed.drivername!r} are not supported", _URL_HINT)
-        if path is not None and parsed.query:
-            raise DatabaseRefusedError(f"options in the URL of an SQLite file are not supported: {url}", _URL_HINT)
+            raise DatabaseRefusedError(f"databases of kind {parsed.drivername!r} are not supported", URL_HINT)
         return cls(parsed, path.absolute() if path else None)
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else self.url.render_as_string(hide_password=True)
+        return str(self.path) if self.path else without_passwords(self.url.render_as_string(hide_password=True))
 
     def require_readable(self) -> None:
         """Refuses a file that is missing or not a file.
@@ -60,11 +56,19 @@ class Database:
         Raises:
             DatabaseRefusedError: as said.
         """
-        if self.path is None:
-            return
-        self._require_plain_file(self.path)
-        if not self.path.exists():
+        if not self.exists():
             raise DatabaseRefusedError(f"there is no database {self}", _CREATE_HINT)
+
+    def exists(self) -> bool:
+        """Whether the file is there; a server's database is taken for granted.
+
+        Raises:
+            DatabaseRefusedError: something else is there.
+        """
+        if self.path is None:
+            return True
+        _require_plain_file(self.path)
+        return self.path.exists()
 
     def require_writable(self) -> None:
         """Refuses a file that cannot be written, or created; creates the directories above it.
@@ -74,7 +78,7 @@ class Database:
         """
         if self.path is None:
             return
-        self._require_plain_file(self.path)
+        _require_plain_file(self.path)
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -87,14 +91,21 @@ class Database:
         if not _may_write(self.path.parent):
             raise DatabaseRefusedError(f"the directory of {self} is read-only", _WRITABLE_HINT)
 
-    def _require_plain_file(self, path: Path) -> None:
-        try:
-            if path.is_dir():
-                raise DatabaseRefusedError(f"{path} is a directory", "name a file in it with --db")
-            if path.exists() and not path.is_file():
-                raise DatabaseRefusedError(f"{path} is not a regular file", "name another file with --db")
-        except PermissionError as error:
-            raise DatabaseRefusedError(f"{path} cannot be reached: {error.strerror}", "check the rights") from error
+
+def _require_plain_file(path: Path) -> None:
+    try:
+        if path.is_dir():
+            raise DatabaseRefusedError(f"{path} is a directory", "name a file in it with --db")
+        if path.exists() and not path.is_file():
+            raise DatabaseRefusedError(f"{path} is not a regular file", "name another file with --db")
+        if path.is_symlink() and not path.exists():
+            raise DatabaseRefusedError(
+                f"{path} is a symbolic link that leads to no file", "mend it, or name another file with --db"
+            )
+    except OSError as error:
+        raise DatabaseRefusedError(
+            f"{path} cannot be reached: {error.strerror}", "check the path and its rights"
+        ) from error
 
 
 def _may_write(path: Path) -> bool:

@@ -1,5 +1,6 @@
 """Connections: one place where SQLite is told how to behave, so that no other module knows which database it is."""
 
+import os
 import sqlite3
 import time
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from typing import Any, Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
+from pega_tune.profiles.policy.urls import URL_HINT
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.errors import DatabaseRefusedError, is_busy, primary_code
 from pega_tune.profiles.store.host import LOCAL_FILE_SYSTEMS, HostView
@@ -166,7 +169,7 @@ def _has_unfinished_writes(path: Path) -> bool:
 def _open(path: Path, query: str, busy_timeout_s: float) -> sqlite3.Connection:
     # isolation_level=None: Python starts no transactions of its own; the "begin" listener does.
     return sqlite3.connect(
-        f"file:{quote(str(path))}?{query}",
+        f"file:{quote(os.fsencode(path))}?{query}",
         uri=True,
         timeout=busy_timeout_s,
         isolation_level=None,
@@ -184,3 +187,5 @@ def _server_engine(database: Database, access: Access) -> Engine:
         raise DatabaseRefusedError(
             f"the driver of {database} is not installed: {error.name}", "pip install 'pega-tune[postgresql]'"
         ) from error
+    except NoSuchModuleError as error:
+        raise DatabaseRefusedError(f"there is no driver {url.drivername!r}", URL_HINT) from error

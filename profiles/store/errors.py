@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 
 from pega_tune.errors import DataError
 
-_CHECK_HINT = "look at it with `pega-tune db check`, or restore a copy that `pega-tune db backup` made"
+CHECK_HINT = "look at it with `pega-tune db check`, or restore a copy that `pega-tune db backup` made"
 _POSTGRESQL_BUSY = frozenset({"40001", "40P01", "55P03"})  # serialization failure, deadlock, lock not available
 
 
@@ -101,6 +101,8 @@ def _explain(database: str, cause: BaseException | None, wrapper: DBAPIError | N
         return _explain_sqlite(database, primary_code(cause), text)
     if isinstance(wrapper, IntegrityError):
         return ValueRefusedError(f"{database} refuses the record: {text}")
+    if text.startswith("invalid connection option"):  # psycopg's words for what a URL's query holds
+        return DatabaseRefusedError(f"{database} cannot be opened as asked: {text}", "leave the option out of the URL")
     if isinstance(wrapper, OperationalError):
         return StoreError(f"{database} is not usable: {text}", "check the address and that the server runs")
     return None
@@ -111,9 +113,7 @@ def _explain_sqlite(database: str, code: int | None, text: str) -> StoreError | 
         # A mistake of ours, unless what is missing should be there at this revision.
         lacks_schema = text.startswith("no such")
         return (
-            DatabaseDamagedError(f"{database} lacks a part of its schema: {text}", _CHECK_HINT)
-            if lacks_schema
-            else None
+            DatabaseDamagedError(f"{database} lacks a part of its schema: {text}", CHECK_HINT) if lacks_schema else None
         )
     explanation = _SQLITE.get(code)
     return explanation.error(database, text) if explanation else None
@@ -150,9 +150,9 @@ _SQLITE: dict[int | None, _Explanation] = {
     sqlite3.SQLITE_NOTADB: _Explanation(
         DatabaseRefusedError, "{database} is not an SQLite database", "name another file with --db"
     ),
-    sqlite3.SQLITE_CORRUPT: _Explanation(DatabaseDamagedError, "{database} is damaged: {text}", _CHECK_HINT),
+    sqlite3.SQLITE_CORRUPT: _Explanation(DatabaseDamagedError, "{database} is damaged: {text}", CHECK_HINT),
     sqlite3.SQLITE_FULL: _Explanation(
-        StoreError, "no space is left for {database}", "free some, then go on with `pega-tune sweep --resume`"
+        StoreError, "no space is left for {database}", "free some, or name a file on another disk"
     ),
     sqlite3.SQLITE_CONSTRAINT: _Explanation(ValueRefusedError, "{database} refuses the record: {text}"),
 }

@@ -11,13 +11,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Engine, text
 
 from pega_tune.profiles.store.backup import backup, copy_database
-from pega_tune.profiles.store.check import CheckReport, TableCount, check, count_rows, dangling_references
+from pega_tune.profiles.store.check import CheckReport, TableCount, check, count_rows
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.engine_setup import Access, open_engine
 from pega_tune.profiles.store.errors import StoreError, translated
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.opening import revision_of
 from pega_tune.profiles.store.revision import VERSION_TABLE, read_revision, wrong_revision
+from pega_tune.profiles.store.soundness import dangling_references
 from pega_tune.profiles.store.transactions import patiently
 
 __all__ = [

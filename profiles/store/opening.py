@@ -1,13 +1,18 @@
 """From a URL to a database that is ready for use, or a refusal that says why it is not."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from sqlalchemy import Connection
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.engine_setup import Access, open_engine, settle_journal
-from pega_tune.profiles.store.errors import DatabaseRefusedError, translated
+from pega_tune.profiles.store.errors import CHECK_HINT, DatabaseDamagedError, DatabaseRefusedError, translated
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.revision import read_revision, wrong_revision
+from pega_tune.profiles.store.soundness import first_flaw
 from pega_tune.profiles.store.transactions import Transactions
 
 
@@ -38,6 +43,7 @@ def open_database(database: Database, host: HostView, *, create: bool, read_only
     _require_revision(database, host, create=create and not read_only)
     warnings: tuple[str, ...] = ()
     if database.path is not None and not read_only:
+        _require_sound(database, host)
         with translated(label):
             journal = settle_journal(database.path, host)
         warnings = (journal.warning,) if journal.warning else ()
@@ -52,15 +58,33 @@ def revision_of(database: Database, host: HostView) -> str | None:
         DatabaseRefusedError: it is not one of ours.
         StoreError: it cannot be read.
     """
-    if database.path is not None and not database.path.exists():
+    if not database.exists():
         return None
-    database.require_readable()
+    with reading(database, host) as connection:
+        return read_revision(connection, str(database))
+
+
+@contextmanager
+def reading(database: Database, host: HostView) -> Iterator[Connection]:
+    """One connection to an existing database that changes nothing.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
     engine = open_engine(database, Access.READ, host)
     try:
         with translated(str(database)), engine.connect() as connection:
-            return read_revision(connection, str(database))
+            yield connection
     finally:
         engine.dispose()
+
+
+def _require_sound(database: Database, host: HostView) -> None:
+    """Refuses to write where what is written might be lost, or destroy more."""
+    with reading(database, host) as connection:
+        flaw = first_flaw(connection)
+    if flaw:
+        raise DatabaseDamagedError(f"{database} is damaged: {flaw}", CHECK_HINT)
 
 
 def _require_revision(database: Database, host: HostView, *, create: bool) -> None:

@@ -8,7 +8,10 @@ from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError
 
 VERSION_TABLE = "alembic_version"
-_OURS = re.compile(r"\d{4}")
+_REVISION = re.compile(r"\d{4}")
+# Many programs have the table above, and a `profile` too; damage may have taken one of these from us.
+_LANDMARKS = frozenset({"sweep", "measurement", "profile"})
+_ENOUGH_LANDMARKS = 2
 
 
 def read_revision(connection: Connection, label: str) -> str | None:
@@ -19,21 +22,24 @@ def read_revision(connection: Connection, label: str) -> str | None:
         DatabaseDamagedError: it has tables and no single revision.
     """
     tables = set(inspect(connection).get_table_names())
-    if VERSION_TABLE not in tables:
-        if tables:
-            raise DatabaseRefusedError(f"{label} belongs to another program", "name another database with --db")
+    if not tables:
         return None
+    foreign = VERSION_TABLE not in tables or len(_LANDMARKS & tables) < _ENOUGH_LANDMARKS
+    if foreign and tables != {VERSION_TABLE}:
+        raise _foreign(label)
     revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    if foreign:
+        if revisions:
+            raise _foreign(label)
+        return None
     if len(revisions) == 1:
         return str(revisions[0])
-    if not revisions and tables == {VERSION_TABLE}:
-        return None
     raise DatabaseDamagedError(f"{label} has {len(revisions)} revisions instead of one", "restore a backup of it")
 
 
 def wrong_revision(label: str, revision: str) -> DatabaseRefusedError:
     """The refusal of a database at `revision`, which is not `SCHEMA_REVISION`."""
-    if _OURS.fullmatch(revision) and revision < SCHEMA_REVISION:
+    if _REVISION.fullmatch(revision) and revision < SCHEMA_REVISION:
         return DatabaseRefusedError(
             f"{label} has the older revision {revision}, this version needs {SCHEMA_REVISION}",
             "run `pega-tune db upgrade`, which keeps a backup",
@@ -42,3 +48,7 @@ def wrong_revision(label: str, revision: str) -> DatabaseRefusedError:
         f"{label} was written by a newer pega-tune: revision {revision}, this version knows {SCHEMA_REVISION}",
         "update pega-tune, or name another database with --db",
     )
+
+
+def _foreign(label: str) -> DatabaseRefusedError:
+    return DatabaseRefusedError(f"{label} belongs to another program", "name another database with --db")

@@ -49,9 +49,10 @@ class Store:
         ever written, and files and directories that cannot be written will do.
 
         Raises:
+            QuestionError: `url` is no database URL.
             DatabaseRefusedError: it is missing, a directory, read-only, not SQLite, another program's, or of an older
                 or newer revision.
-            DatabaseDamagedError: it is malformed.
+            DatabaseDamagedError: it is malformed; opened for writing, also if a quick look finds it unsound.
             DatabaseBusyError: another process keeps it.
         """
         host = host or HostView()

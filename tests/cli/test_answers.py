@@ -1,5 +1,7 @@
 """What the commands answer from a finished sweep of the simulated device."""
 
+import re
+
 import pytest
 
 from tests.helpers.cli import Program
@@ -27,7 +29,7 @@ def test_the_estimate_and_progress_go_to_stderr(program: Program) -> None:
     first, second, *rest = [line for line in result.stderr.splitlines() if not line.startswith("warning:")]
     assert first == "simulated device sim:h200: NVIDIA H200 (simulated)"
     assert "about" in second
-    assert "at most 50.0 s" in second
+    assert "begins nothing new after 50.0 s" in second
     assert rest[-1].startswith("block ")
     assert "\r" not in result.stderr
     assert "block" not in result.stdout.replace("blocks", "")
@@ -40,6 +42,7 @@ def test_shapes_of_the_user_are_measured(program: Program) -> None:
     assert result.code == 5
     assert result.json["state"] == "partial"
     assert "out of time" in " ".join(result.json["reasons"])
+    assert result.stderr.splitlines()[-1].endswith(f"sweep --resume {result.json['sweep']} --budget TIME")
     shown = program("sweeps", "show", result.json["sweep"], "--json").json
     assert shown["axes"]["backends"]
 
@@ -112,6 +115,54 @@ def test_idle_evidence_in_place_of_time_sliced_is_told(informed: Program) -> Non
     asked = informed("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle")
     assert "time-sliced was not measured" in assumed.stderr
     assert asked.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "budget_met"),
+    [
+        ((), "not known"),
+        (("--objective", "throughput"), "yes"),
+        (("--objective", "throughput", "--period", "10us"), "no"),
+        (("--period", "10us"), "no"),
+        (("--objective", "strict"), "not known"),
+    ],
+)
+def test_a_budget_is_met_only_where_that_is_known(informed: Program, asked: tuple[str, ...], budget_met: str) -> None:
+    text = informed("decide", "--device", "sim:h200", *LARGE, *asked).stdout
+    assert re.search(rf"^budget met: +{budget_met}$", text, re.MULTILINE)
+    assert re.search(r"^time: .* \(for 16384 ranges of 4096 B\)$", text, re.MULTILINE)
+
+
+def test_a_terabyte_has_no_time(informed: Program) -> None:
+    huge = ("decide", "--device", "sim:h200", "--ranges", 16_384, "--bytes", 10**12, "--direction", "h2d")
+    decision = informed(*huge, "--json").json
+    assert decision["predicted"] == {"time_s": None, "stall_s": None, "completion_p99_s": None}
+    assert (decision["predicted_for"], decision["budget_met"], decision["tier"]) == (None, False, "board")
+    text = informed(*huge)
+    assert "time:" not in text.stdout
+    assert "outside what was measured" in text.stderr
+
+
+def test_host_runs_are_told_to_change_nothing(informed: Program) -> None:
+    told = informed("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle", "--host-runs", 7)
+    assert "host runs changes nothing" in told.stderr
+
+
+def test_a_sweep_short_of_memory_is_a_part_and_decide_says_so(program: Program) -> None:
+    swept = program("sweep", "--device", "sim:h200", "--max-host-memory", "60MiB", "--json")
+    assert (swept.code, swept.json["state"]) == (5, "partial")
+    (reason,) = swept.json["reasons"]
+    assert "shapes need more memory than allowed (--max-host-memory)" in reason
+    told = program("decide", "--device", "sim:h200", *LARGE)
+    assert told.code == 0
+    assert f"profile {swept.json['profile']} is partial and is not used ({reason})" in told.stderr
+
+
+def test_a_sweep_out_of_time_is_told_to_go_on(program: Program) -> None:
+    swept = program("sweep", "--device", "sim:h200+slow", "--budget", "1s", "--json").json
+    told = program("decide", "--device", "sim:h200", *LARGE).stderr
+    assert f"profile {swept['profile']} is partial" in told
+    assert f"pega-tune sweep --resume {swept['sweep']} --budget" in told
 
 
 def test_without_a_gpu_the_rule_answers(informed: Program) -> None:

@@ -1,6 +1,8 @@
 """Whatever is wrong with what was asked: the right exit code, one clear line, at most one hint, JSON if wanted."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -29,6 +31,16 @@ CASES = {
     "a colocation for later": ((*SWEEP, "--colocation", "time-sliced"), USAGE, "time-sliced"),
     "decode for later": ((*SWEEP, "--decode", "builtin"), USAGE, "builtin"),
     "a seed that is no number": ((*SWEEP, "--seed", "x"), USAGE, "--seed"),
+    "a seed that no database holds": ((*SWEEP, "--seed", "9" * 23), USAGE, "--seed"),
+    "a negative seed": ((*SWEEP, "--seed", "-1"), USAGE, "--seed"),
+    "memory in thousands of digits": ((*SWEEP, "--max-host-memory", "9" * 5000), USAGE, "a size"),
+    "an argument that is no text": (("profiles", "show", "\udcff"), USAGE, "UTF-8"),
+    "a database whose name is no text": (("db", "upgrade", "--db", "x/\udcff.db"), USAGE, "UTF-8"),
+    "a port that is no number": (("db", "current", "--db", "postgresql://u:p@host:port/x"), USAGE, "host:port"),
+    "a bracket left open": (("sweeps", "list", "--db", "postgresql://[::1/x"), USAGE, "[::1"),
+    "a URL without a scheme": ((*DECIDE, "--db", "://"), USAGE, "'://'"),
+    "options of SQLite in a look-up": ((*DECIDE, "--db", "sqlite:///a.db?mode=ro"), USAGE, "options"),
+    "options of SQLite elsewhere": (("db", "check", "--db", "sqlite:///a.db?mode=ro"), USAGE, "options"),
     "absent shapes": ((*SWEEP, "--shapes", "absent.jsonl"), DATA, "absent.jsonl"),
     "no GPU": (("sweep",), DEVICE, "no GPU"),
     "no such GPU": (("sweep", "--device", "3"), DEVICE, "no GPU"),
@@ -125,8 +137,30 @@ def test_a_bad_line_of_shapes_is_named(program: Program) -> None:
     assert f"{path}, line 1: 4 ranges need" in result.errors[0]
 
 
-def test_a_password_is_never_shown(program: Program) -> None:
+def test_a_deleted_working_directory_is_told(program: Program) -> None:
+    gone = program.folder / "gone"
+    gone.mkdir()
+    code = "import os, runpy; os.rmdir(os.getcwd()); runpy.run_module('pega_tune', run_name='__main__')"
+    for arguments in (("--db", "relative.db", "db", "current"), ("--db", program.database, *SWEEP)):
+        gone.mkdir(exist_ok=True)
+        process = subprocess.run(
+            [sys.executable, "-c", code, *map(str, arguments)],
+            cwd=gone, env=program.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert process.returncode == DATA, process.stderr
+        assert process.stderr.splitlines()[-1] == "error: the working directory was deleted; change to another one"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mysql://me:s3cret@localhost/x",
+        "postgresql://me:a@s3cret@localhost/x",
+        "postgresql://localhost:1/x?user=me&password=s3cret",
+    ],
+)
+def test_a_password_is_never_shown(program: Program, url: str) -> None:
     for verbose in ((), ("--debug",), ("--json",)):
-        result = program("--db", "mysql://me:s3cret@localhost/x", "sweeps", "list", *verbose)
+        result = program("--db", url, "sweeps", "list", *verbose)
         assert result.code in (USAGE, DATA)
         assert "s3cret" not in result.stdout + result.stderr

@@ -41,6 +41,16 @@ def from_a_newer_version(path: Path, swept: Path) -> None:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
 
 
+def a_loop(path: Path, _swept: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def without_measurements(path: Path, swept: Path) -> None:
+    shutil.copy(swept, path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DROP TABLE measurement")
+
+
 UNUSABLE = {
     "directory": directory,
     "SQLite": text_file,
@@ -73,6 +83,27 @@ def test_the_doctor_tells_of_an_unusable_database(
     assert result.code == 3
     assert database["status"] == "failed"
     assert str(program.database) in database["detail"]
+
+
+@pytest.mark.parametrize("command", ["upgrade", "current", "check", "backup"])
+def test_a_link_that_leads_nowhere_is_refused(program: Program, swept: Path, command: str) -> None:
+    a_loop(program.database, swept)
+    result = program("db", command, *(["copy.db"] if command == "backup" else []))
+    assert result.code == DATA
+    assert "symbolic link" in result.errors[0]
+
+
+def test_a_sweep_writes_nothing_into_a_damaged_database(program: Program, swept: Path) -> None:
+    without_measurements(program.database, swept)
+    before = content(program.database)
+    refused = program("sweep", "--device", "sim:h200")
+    assert refused.code == DATA
+    assert "damaged: the table measurement is missing" in refused.errors[0]
+    assert "db check" in refused.errors[0]
+    assert content(program.database) == before
+    report = program("db", "check", "--json")
+    assert report.code == DATA
+    assert "the table measurement is missing" in report.json["damage"]
 
 
 def test_a_read_only_database_answers_and_takes_no_sweep(informed: Program) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -148,3 +149,14 @@ def test_a_finished_sweep_is_not_resumed(informed: Program) -> None:
     result = informed("sweep", "--resume", str(only_sweep(informed)["sweep"]))
     assert result.code in (2, 4)
     assert "finished" in result.errors[0]
+
+
+def test_a_database_that_takes_no_more_leaves_a_sweep_to_resume(program: Program) -> None:
+    limited = "import resource as r, runpy; r.setrlimit(r.RLIMIT_FSIZE, (400_000, r.RLIM_INFINITY)); "
+    limited += "runpy.run_module('pega_tune', run_name='__main__')"
+    command = [sys.executable, "-c", limited, "--db", str(program.database), "sweep", "--device", "sim:h200"]
+    process = subprocess.run(command, env=program.environment, capture_output=True, text=True, check=False)
+    assert process.returncode == 4, process.stderr
+    name = str(only_sweep(program)["sweep"])
+    assert f"sweep --resume {name}" in process.stderr.splitlines()[-1]
+    assert program("sweep", "--resume", name, *RESUME_FAST).code == 0

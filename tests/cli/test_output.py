@@ -50,6 +50,19 @@ def test_a_full_disk_is_told(informed: Program) -> None:
     assert result == Result(4, "", "error: the answer cannot be written: No space left on device\n")
 
 
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [(("sweeps", "list"), "the answer cannot be written"), (("profiles", "show", "zz"), "zz")],
+)
+def test_an_error_that_is_no_document_is_a_line(informed: Program, command: tuple[str, ...], says: str) -> None:
+    with open("/dev/full", "w") as full:
+        result = informed.finish(informed.start(*command, "--json", stdout=full))
+    assert result.code == 4
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert says in line
+
+
 def test_without_a_traceback_flag_there_is_no_traceback(program: Program) -> None:
     for flags, expected in (((), False), (("--debug",), True)):
         result = program("sweep", "--device", "tesla", *flags)

@@ -20,8 +20,8 @@ from pega_tune.profiles.store.records import BlockFlag, BlockRecord, CellRecord,
 PRIORITIES = (0, -1, -2, -3, -4, -5)
 MIB = 1 << 20
 
-SMALL = SweepRequest(max_device_bytes=34 * MIB)
-"""Little memory leaves small shapes, in each direction."""
+QUICK = SweepRequest()
+"""The smallest preset, whole."""
 
 Hook = Callable[[int, TransferBlock], None]
 

@@ -50,7 +50,7 @@ def test_the_start_tells_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> No
     text = capsys.readouterr().err
     assert "ab12" in text
     assert "30 of 40" in text
-    assert "about 30.0 s, at most 50.0 s" in text
+    assert "about 30.0 s, begins nothing new after 50.0 s" in text
 
 
 def test_steps_are_told_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:

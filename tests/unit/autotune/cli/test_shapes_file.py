@@ -19,6 +19,12 @@ def test_each_line_is_a_shape(tmp_path: Path) -> None:
     )
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = tmp_path / "shapes"
+    path.write_text('{"merged_ranges": 1, "total_bytes": 1}', encoding="utf-8-sig")
+    assert read_shapes(path) == (TransferShape(1, 1, Direction.BOTH),)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -2,6 +2,7 @@ import pytest
 
 from pega_tune.autotune.sweep.gate import judge
 from pega_tune.autotune.sweep.policy import compile_policy
+from pega_tune.autotune.sweep.shapes import Shortage
 from pega_tune.kernels.plan import PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import ProfileState
@@ -57,6 +58,14 @@ def test_a_direction_without_plans_makes_a_draft() -> None:
     blocks = _blocks()[:2]
     verdict = judge(compile_policy(blocks).policy, blocks, ())
     assert (verdict.state, verdict.reasons) == (ProfileState.DRAFT, ("no plan could be measured both",))
+
+
+def test_shapes_without_memory_make_a_part() -> None:
+    blocks = _blocks()
+    short = Shortage(3, 12, ("--max-host-memory", "--max-device-memory"))
+    verdict = judge(compile_policy(blocks).policy, blocks, (), short)
+    reason = "3 of 12 shapes need more memory than allowed (--max-host-memory / --max-device-memory)"
+    assert (verdict.state, verdict.reasons) == (ProfileState.PARTIAL, (reason,))
 
 
 def test_missing_blocks_make_a_part_and_come_first() -> None:

@@ -1,17 +1,20 @@
 from statistics import median
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from pega_tune.autotune.engine import SamplingLimits, TransferBlock
 from pega_tune.autotune.sweep.observations import transfer_samples, usable
-from pega_tune.autotune.sweep.plans import candidates, pegaflow_kernel
+from pega_tune.autotune.sweep.plans import allowed, candidates, launched, pegaflow_kernel
 from pega_tune.autotune.sweep.policy import Learnt, compile_policy
 from pega_tune.autotune.sweep.recording import Measured, block_record
 from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.choose import Demand, choose
 from pega_tune.profiles.policy.compiled import decode, encode
 from pega_tune.profiles.policy.table import Table
-from pega_tune.profiles.policy.terms import Colocation, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Objective, Runtime
 from pega_tune.profiles.store.records import BlockRecord
 from tests.helpers.sweeps import MIB, block, cell, sim_engine
 
@@ -41,6 +44,7 @@ def test_each_plan_wins_where_it_is_faster() -> None:
     assert table.look_up(1, 4096)[0].plan == direct()
     assert table.look_up(4096, 4096)[0].plan == WARP
     assert (table.measured_ranges, table.measured_sizes) == ((1, 4096), (256, 65_536))
+    assert table.measured_bytes == (256, 4096 * 65_536)
 
 
 def test_predictions_reproduce_what_was_measured() -> None:
@@ -144,6 +148,38 @@ def test_winners_are_within_the_noise_of_the_best_measured(simulated: list[Block
         times = {c.plan: median(transfer_samples(c)) for c in record.cells if usable(c)}
         first = table.look_up(shape.merged_ranges, shape.average_range_bytes)[0]
         assert first.predicted.time_s == pytest.approx(min(times.values()), rel=table.margin)
+
+
+@pytest.mark.parametrize("runtime", Runtime)
+def test_throughput_is_within_one_margin_of_the_fastest_that_the_runtime_can_run(
+    simulated: list[BlockRecord], runtime: Runtime
+) -> None:
+    learnt = compile_policy(simulated)
+    demand = Demand(Objective.THROUGHPUT)
+    for record in simulated:
+        shape = record.shape
+        table = _table(learnt, runtime, shape.direction)
+        cells = [c for c in record.cells if usable(c)]
+        times = {launched(c.plan, shape): median(transfer_samples(c)) for c in cells}
+        fastest_s = min(median(transfer_samples(c)) for c in cells if allowed(runtime, c.plan))
+        options = table.look_up(shape.merged_ranges, shape.average_range_bytes)
+        chosen = choose(options, demand, table.margin).option.plan
+        assert times[launched(chosen, shape)] <= fastest_s * (1 + table.margin) * (1 + 1e-9)
+
+
+CLOSE = [kernel(Variant.BLOCK, grid, 256, p) for grid in (2, 4) for p in (0, -5)]
+
+
+@given(st.lists(st.floats(1.0, 1.05), min_size=len(CLOSE), max_size=len(CLOSE)))
+@settings(max_examples=40)
+@example([1.03, 1.03, 1.018, 1.0])  # the margin applied from the second to the first would be applied twice
+def test_plans_that_are_close_cost_one_margin_at_most(factors: list[float]) -> None:
+    shape = TransferShape(16, 16 * 4096, Direction.H2D)
+    times = {plan: 1e-3 * factor for plan, factor in zip(CLOSE, factors, strict=True)}
+    table = _table(compile_policy([block(shape, [cell(plan, [s] * 7) for plan, s in times.items()])]))
+    chosen = choose(table.look_up(16, 4096), Demand(Objective.THROUGHPUT), table.margin).option.plan
+    assert isinstance(chosen, CopyPlan)
+    assert times[chosen] <= min(times.values()) * (1 + table.margin) * (1 + 1e-9)
 
 
 def test_a_device_like_an_h200_gets_the_known_answers(simulated: list[BlockRecord]) -> None:

@@ -7,7 +7,7 @@ from pega_tune.errors import DataError, DeviceError, UsageError
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
-from tests.helpers.sweeps import SMALL, Hook, HookedEngine, ManualClock, finished, planned_keys, sim_engine
+from tests.helpers.sweeps import QUICK, Hook, HookedEngine, ManualClock, finished, planned_keys, sim_engine
 
 
 class FullDiskError(Exception):
@@ -25,7 +25,7 @@ def _raise_at(at: int, error: BaseException) -> Hook:
 def _stopped_by(error: BaseException, at: int, store: Store) -> str:
     """Runs a sweep that ends with an error as block `at` begins; its id."""
     with pytest.raises(type(error)):
-        list(run_sweep(SMALL, HookedEngine(_raise_at(at, error)), store))
+        list(run_sweep(QUICK, HookedEngine(_raise_at(at, error)), store))
     return _only(store)
 
 
@@ -45,7 +45,7 @@ def test_what_ends_a_sweep_loses_no_block_and_goes_on(error: BaseException, stor
 
 def test_a_caller_that_takes_no_more_events_interrupts(store: Store) -> None:
     engine = HookedEngine()
-    events = run_sweep(SMALL, engine, store)
+    events = run_sweep(QUICK, engine, store)
     for _ in range(4):
         next(events)
     events.close()
@@ -55,7 +55,7 @@ def test_a_caller_that_takes_no_more_events_interrupts(store: Store) -> None:
 
 
 def test_a_caller_that_leaves_after_the_last_event_interrupts_nothing(store: Store) -> None:
-    events = run_sweep(SMALL, HookedEngine(), store)
+    events = run_sweep(QUICK, HookedEngine(), store)
     end = next(event for event in events if isinstance(event, SweepFinished))
     events.close()
     assert store.sweep(end.sweep_id).sweep.state is SweepState.FINISHED
@@ -68,7 +68,7 @@ def test_resuming_measures_the_missing_blocks_alone(error: BaseException, store:
     engine = HookedEngine()
     events = list(resume_sweep(Resumption(sweep_id[:6]), engine, store))
 
-    planned = planned_keys(SMALL, engine)
+    planned = planned_keys(QUICK, engine)
     assert engine.keys == planned[5:]
     assert stored == set(planned[:5])
     started, end = events[0], finished(events)
@@ -82,7 +82,7 @@ def test_resuming_measures_the_missing_blocks_alone(error: BaseException, store:
 def test_a_resumed_sweep_learns_what_an_undisturbed_one_does(store: Store) -> None:
     interrupted = _stopped_by(KeyboardInterrupt(), 7, store)
     resumed = finished(list(resume_sweep(Resumption(interrupted), HookedEngine(), store)))
-    whole = finished(list(run_sweep(SMALL, HookedEngine(), store)))
+    whole = finished(list(run_sweep(QUICK, HookedEngine(), store)))
     assert whole.profile_id
     assert resumed.profile_id
     assert store.profile(whole.profile_id).digest == store.profile(resumed.profile_id).digest
@@ -97,7 +97,7 @@ def test_seconds_of_all_runs_add_up(store: Store) -> None:
         clock.elapsed_s += 2.0
 
     with pytest.raises(KeyboardInterrupt):
-        list(run_sweep(SMALL, HookedEngine(hook), store, Surroundings(clock)))
+        list(run_sweep(QUICK, HookedEngine(hook), store, Surroundings(clock)))
     assert store.sweep(_only(store)).sweep.seconds == 6.0
 
     def slow(_begun: int, _block: TransferBlock) -> None:
@@ -115,8 +115,8 @@ def test_out_of_time_leaves_a_part_that_can_be_completed(store: Store) -> None:
         clock.elapsed_s += 10.0
 
     engine = HookedEngine(slow)
-    end = finished(list(run_sweep(SMALL, engine, store, Surroundings(clock))))
-    total = len(planned_keys(SMALL, engine))
+    end = finished(list(run_sweep(QUICK, engine, store, Surroundings(clock))))
+    total = len(planned_keys(QUICK, engine))
     assert 0 < len(engine.keys) < total
     assert clock.elapsed_s <= 50.0
     assert end.state is ProfileState.PARTIAL
@@ -134,7 +134,7 @@ def test_a_sweep_may_be_given_more_time(store: Store) -> None:
     def slow(_begun: int, _block: TransferBlock) -> None:
         clock.elapsed_s += 10.0
 
-    end = finished(list(run_sweep(SMALL, HookedEngine(slow), store, Surroundings(clock))))
+    end = finished(list(run_sweep(QUICK, HookedEngine(slow), store, Surroundings(clock))))
     assert end.state is ProfileState.PARTIAL
     longer = Resumption(end.sweep_id, budget_s=1e4)
     assert finished(list(resume_sweep(longer, HookedEngine(slow), store, Surroundings(clock)))).state is (
@@ -163,13 +163,13 @@ def test_resuming_on_another_device_changes_nothing(store: Store) -> None:
 
 
 def test_a_finished_sweep_is_not_resumed(store: Store) -> None:
-    end = finished(list(run_sweep(SMALL, HookedEngine(), store)))
+    end = finished(list(run_sweep(QUICK, HookedEngine(), store)))
     with pytest.raises(DataError, match="finished"):
         list(resume_sweep(Resumption(end.sweep_id), HookedEngine(), store))
 
 
 def test_a_running_sweep_is_not_resumed(store: Store) -> None:
-    events = run_sweep(SMALL, HookedEngine(), store)
+    events = run_sweep(QUICK, HookedEngine(), store)
     next(events)
     with pytest.raises(DataError, match="running"):
         list(resume_sweep(Resumption(_only(store)), HookedEngine(), store))

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from pega_tune.autotune.engine import EngineLostError, MemoryLimitError, TransferBlock
@@ -10,14 +12,14 @@ from pega_tune.profiles.policy.compiled import decode
 from pega_tune.profiles.policy.terms import Colocation, ProfileState, Runtime
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
-from tests.helpers.sweeps import MIB, SMALL, HookedEngine, finished, planned_keys, sim_engine
+from tests.helpers.sweeps import MIB, QUICK, HookedEngine, finished, planned_keys, sim_engine
 
 
 def test_a_whole_sweep_is_stored_and_published(store: Store) -> None:
     engine = sim_engine()
-    events = list(run_sweep(SMALL, engine, store))
+    events = list(run_sweep(QUICK, engine, store))
 
-    planned = planned_keys(SMALL, engine)
+    planned = planned_keys(QUICK, engine)
     started = events[0]
     assert isinstance(started, SweepStarted)
     assert (started.blocks, started.finished) == (len(planned), 0)
@@ -36,7 +38,7 @@ def test_a_whole_sweep_is_stored_and_published(store: Store) -> None:
 
 
 def test_the_profile_answers_for_every_runtime_and_keeps_the_link_under_load(store: Store) -> None:
-    end = finished(list(run_sweep(SMALL, sim_engine(), store)))
+    end = finished(list(run_sweep(QUICK, sim_engine(), store)))
     assert end.profile_id
     profile = store.profile(end.profile_id)
     policy = decode(profile.compiled)
@@ -47,21 +49,21 @@ def test_the_profile_answers_for_every_runtime_and_keeps_the_link_under_load(sto
 
 
 def test_nothing_happens_before_the_first_event(store: Store) -> None:
-    run_sweep(SMALL, sim_engine("busy"), store)
+    run_sweep(QUICK, sim_engine("busy"), store)
     assert store.sweeps() == ()
 
 
 def test_a_busy_device_is_refused_before_anything_is_stored(store: Store) -> None:
     engine = HookedEngine(engine=sim_engine("busy"))
     with pytest.raises(DeviceError, match="in use by other processes") as refusal:
-        list(run_sweep(SMALL, engine, store))
+        list(run_sweep(QUICK, engine, store))
     assert "--allow-busy" in refusal.value.hint
     assert store.sweeps() == ()
     assert engine.closed
 
 
 def test_a_busy_device_may_be_allowed_and_makes_a_draft(store: Store) -> None:
-    request = SweepRequest(max_device_bytes=34 * MIB, allow_busy=True)
+    request = SweepRequest(allow_busy=True)
     end = finished(list(run_sweep(request, HookedEngine(engine=sim_engine("busy")), store)))
     assert end.state is ProfileState.DRAFT
     assert "while other processes used the device" in end.reasons[0]
@@ -73,14 +75,23 @@ def test_too_little_memory_is_refused_before_anything_is_stored(store: Store) ->
     assert store.sweeps() == ()
 
 
+def test_little_memory_makes_a_part_that_is_finished(store: Store) -> None:
+    end = finished(list(run_sweep(SweepRequest(max_device_bytes=34 * MIB), HookedEngine(), store)))
+    assert end.state is ProfileState.PARTIAL
+    assert re.fullmatch(
+        r"\d+ of \d+ shapes need more memory than allowed \(--max-device-memory\)", "; ".join(end.reasons)
+    )
+    assert store.sweep(end.sweep_id).sweep.state is SweepState.FINISHED
+
+
 def test_a_throttled_device_makes_a_draft(store: Store) -> None:
-    end = finished(list(run_sweep(SMALL, HookedEngine(engine=sim_engine("throttled")), store)))
+    end = finished(list(run_sweep(QUICK, HookedEngine(engine=sim_engine("throttled")), store)))
     assert end.state is ProfileState.DRAFT
     assert "throttled" in end.reasons[0]
 
 
 def test_wrong_bytes_are_reported_and_make_a_draft(store: Store) -> None:
-    events = list(run_sweep(SMALL, sim_engine("mismatch=h2d/256x"), store))
+    events = list(run_sweep(QUICK, sim_engine("mismatch=h2d/256x"), store))
     failed = [e for e in events if isinstance(e, CellFailed)]
     assert failed
     assert all(e.status == "mismatch" and "h2d/256x" in e.key for e in failed)
@@ -94,7 +105,7 @@ def test_a_lost_engine_ends_the_sweep_with_everything_saved(store: Store) -> Non
         if begun == 6:
             raise EngineLostError("the context is poisoned")
 
-    events = list(run_sweep(SMALL, HookedEngine(hook), store))
+    events = list(run_sweep(QUICK, HookedEngine(hook), store))
     end = finished(events)
     assert (end.state, end.blocks) == (ProfileState.PARTIAL, 6)
     assert "the context is poisoned" in end.reasons[0]
@@ -108,14 +119,14 @@ def test_blocks_without_memory_are_skipped(store: Store) -> None:
             raise MemoryLimitError(f"block {block.key} needs more")
 
     engine = HookedEngine(hook)
-    events = list(run_sweep(SMALL, engine, store))
+    events = list(run_sweep(QUICK, engine, store))
     end = finished(events)
     skipped = [e.key for e in events if isinstance(e, BlockSkipped)]
     assert skipped == engine.keys[2:6]
     assert end.state is ProfileState.PARTIAL
     assert [reason.partition(":")[0] for reason in end.reasons[:3]] == skipped[:3]
     assert end.reasons[3].startswith("4 of ")
-    assert end.blocks == len(engine.keys) - len(skipped) == len(planned_keys(SMALL, engine)) - len(skipped)
+    assert end.blocks == len(engine.keys) - len(skipped) == len(planned_keys(QUICK, engine)) - len(skipped)
 
 
 def test_a_device_that_fails_again_and_again_ends_the_sweep(store: Store) -> None:
@@ -124,7 +135,7 @@ def test_a_device_that_fails_again_and_again_ends_the_sweep(store: Store) -> Non
             raise DeviceError("no more")
 
     engine = HookedEngine(hook)
-    end = finished(list(run_sweep(SMALL, engine, store)))
+    end = finished(list(run_sweep(QUICK, engine, store)))
     assert (len(engine.keys), end.blocks, end.state) == (5, 2, ProfileState.PARTIAL)
 
 
@@ -132,19 +143,19 @@ def test_an_engine_that_is_lost_at_once_teaches_nothing(store: Store) -> None:
     def hook(_begun: int, _block: TransferBlock) -> None:
         raise EngineLostError("gone")
 
-    end = finished(list(run_sweep(SMALL, HookedEngine(hook), store)))
+    end = finished(list(run_sweep(QUICK, HookedEngine(hook), store)))
     assert (end.profile_id, end.state, end.blocks, end.cells) == (None, ProfileState.PARTIAL, 0, 0)
 
 
 def test_users_shapes_are_measured_first(store: Store) -> None:
     mine = TransferShape(100, 100 * 3000)
     engine = HookedEngine()
-    list(run_sweep(SweepRequest(max_device_bytes=34 * MIB, shapes=(mine,)), engine, store))
+    list(run_sweep(SweepRequest(shapes=(mine,)), engine, store))
     assert engine.keys[0] == "idle/both/100x300000"
 
 
 def test_two_sweeps_share_a_database(store: Store) -> None:
-    first, second = (run_sweep(SMALL, HookedEngine(), store) for _ in range(2))
+    first, second = (run_sweep(QUICK, HookedEngine(), store) for _ in range(2))
     pairs = list(zip(first, second, strict=True))
     ends = [e for e in pairs[-1] if isinstance(e, SweepFinished)]
     assert len({e.sweep_id for e in ends}) == len({e.profile_id for e in ends}) == 2

@@ -1,7 +1,15 @@
 import pytest
 
 from pega_tune.autotune.sweep.presets import PRESETS, Preset, find_preset
-from pega_tune.autotune.sweep.shapes import Memory, full_shapes, lattice_shapes
+from pega_tune.autotune.sweep.shapes import (
+    DEVICE_OPTION,
+    HOST_OPTION,
+    Memory,
+    Shortage,
+    full_shapes,
+    lattice_shapes,
+    shortage,
+)
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.shape import Direction, TransferShape
 from tests.helpers.sweeps import MIB
@@ -39,6 +47,19 @@ def test_short_memory_leaves_smaller_shapes() -> None:
     assert shapes
     assert all(s.moved_bytes <= 40 * MIB for s in shapes)
     assert {s.direction for s in shapes} == set(Direction)
+
+
+def test_what_memory_leaves_out_is_counted() -> None:
+    preset = find_preset("quick")
+    whole = {*full_shapes(preset, PLENTY), *lattice_shapes(preset, PLENTY)}
+    assert shortage(preset, PLENTY) is None
+    for memory, options in (
+        (Memory(40 * MIB, 1 << 36), (DEVICE_OPTION,)),
+        (Memory(1 << 36, 60 * MIB), (HOST_OPTION,)),
+        (Memory(40 * MIB, 60 * MIB), (HOST_OPTION, DEVICE_OPTION)),
+    ):
+        fitting = {*full_shapes(preset, memory), *lattice_shapes(preset, memory)}
+        assert shortage(preset, memory) == Shortage(len(whole - fitting), len(whole), options)
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ class Row:
     policy: CompiledPolicy = POLICY
     digest: str | None = None
     facts_json: str | None = None
+    reasons: str = "[]"
+    sweep_id: str = "sweep1"
 
     def columns(self) -> dict[str, object]:
         blob = encode(self.policy)
@@ -43,6 +45,8 @@ class Row:
             "compiled": blob,
             "digest": self.digest or digest(blob),
             "kernel_digest": "kernels",
+            "reasons": self.reasons,
+            "sweep_id": self.sweep_id,
         }
 
 
@@ -54,8 +58,10 @@ def create(path: Path, *rows: Row, revision: str = SCHEMA_REVISION, journal: str
         connection.execute(
             "CREATE TABLE profile (profile_id TEXT PRIMARY KEY, state TEXT, simulated INTEGER, "
             "board_uuid TEXT, class_id TEXT, family_id TEXT, facts TEXT, created_at TEXT, "
-            "compiled BLOB, digest TEXT, kernel_digest TEXT)"
+            "compiled BLOB, digest TEXT, kernel_digest TEXT, reasons TEXT, sweep_id TEXT)"
         )
+        connection.execute("CREATE TABLE sweep (sweep_id TEXT PRIMARY KEY, state TEXT)")
+        connection.execute("INSERT INTO sweep VALUES ('sweep1', 'interrupted'), ('sweep2', 'finished')")
         connection.commit()
     insert(path, *rows)
     return path

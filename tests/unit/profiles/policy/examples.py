@@ -67,6 +67,7 @@ def one_way(*options: Option, **changes: object) -> Table:
         "cells": (options or (option(NARROW, 1e-3),),) * 3,
         "measured_ranges": (1, 16384),
         "measured_sizes": (1024, 1 << 21),
+        "measured_bytes": (4096, 64 << 20),
         "margin": 0.02,
     }
     return Table(**(values | changes))  # type: ignore[arg-type]
@@ -127,6 +128,7 @@ def tables(draw: st.DrawFn, direction: Direction, colocation: Colocation, runtim
         cells=tuple(draw(st.lists(cells, min_size=count, max_size=count))),
         measured_ranges=draw(intervals),
         measured_sizes=draw(intervals),
+        measured_bytes=draw(intervals),
         margin=draw(costs_s),
         step_s=draw(st.none() | times_s),
     )

@@ -1,17 +1,20 @@
 """`Auto`: from a device or a profile to decisions."""
 
 import json
+import re
 from dataclasses import FrozenInstanceError
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pega_tune.autotune.cli import units
 from pega_tune.errors import DataError, DeviceError, UsageError
 from pega_tune.kernels.plan import PlanPair
 from pega_tune.kernels.shape import Direction
-from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.auto import HOST_RUNS_UNUSED, Auto
 from pega_tune.profiles.policy.choose import Demand, choose
+from pega_tune.profiles.policy.explain import format_duration
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Objective, Runtime, Tier
 from tests.unit.profiles.policy.database import Row, create
 from tests.unit.profiles.policy.examples import (
@@ -53,7 +56,8 @@ def test_a_decision_says_all_that_is_fixed():
     assert json.loads(json.dumps(answer, allow_nan=False)) == answer
     assert answer["plan"] == STAGED.to_json()
     assert answer["predicted"] == {"time_s": 2e-3, "stall_s": 0.2e-3, "completion_p99_s": 2e-3}
-    del answer["plan"], answer["predicted"], answer["why"]
+    assert answer["predicted_for"] == {"merged_ranges": 1, "average_range_bytes": 65_536}
+    del answer["plan"], answer["predicted"], answer["predicted_for"], answer["why"]
     assert answer == {
         "budget_met": True,
         "tier": "board",
@@ -111,10 +115,42 @@ def test_without_a_table_the_rule_answers(asked):
     assert "the profile has no table" in decision.warnings[0]
 
 
-def test_outside_what_was_measured_it_is_extrapolated():
-    inside, outside = auto(IDLE).decide(16384, 64 * MIB, "h2d"), auto(IDLE).decide(16385, 65 * MIB, "h2d")
-    assert not any("extrapolated" in warning for warning in inside.warnings)
-    assert "extrapolated: 16385 ranges of 4159 bytes" in outside.warnings[-1]
+@pytest.mark.parametrize("objective", Objective)
+@pytest.mark.parametrize(("ranges", "total_bytes"), [(16385, 64 * MIB), (16384, 1 << 40), (1024, 256 * MIB)])
+def test_outside_what_was_measured_the_nearest_plan_answers_and_promises_nothing(ranges, total_bytes, objective):
+    decision = auto(BUSY).decide(ranges, total_bytes, "h2d", objective=objective)
+    answer = decision.to_json()
+    assert decision.plan in [each.plan for each in BUSY.look_up(ranges, total_bytes // ranges)]
+    assert answer["predicted"] == {"time_s": None, "stall_s": None, "completion_p99_s": None}
+    assert (answer["predicted_for"], answer["budget_met"], answer["evidence"]) == (None, False, "none")
+    assert (answer["tier"], answer["profile"]) == ("board", "abc123")
+    assert not re.search(r"\d ?(ns|us|ms|s)\b", decision.why)
+    asked = f"{ranges} ranges of {total_bytes // ranges} bytes ({total_bytes} in all)"
+    measured = "1 to 16384 ranges of 1024 to 2097152 bytes (4096 to 67108864 in all)"
+    assert asked in decision.warnings[-1]
+    assert measured in decision.warnings[-1]
+
+
+def test_inside_what_was_measured_nobody_is_warned():
+    assert auto(BUSY).decide(16384, 64 * MIB, "h2d").warnings == ()
+
+
+def test_host_runs_change_nothing_and_that_is_told():
+    for answerer in (auto(BUSY), Auto.rule_only()):
+        plain, warned = (answerer.decide(1024, 4 * MIB, "h2d", host_runs=runs) for runs in (None, 3))
+        assert warned.plan == plain.plan
+        assert warned.warnings == (*plain.warnings, HOST_RUNS_UNUSED)
+
+
+@given(st.floats(1e-9, 59.0))
+def test_durations_read_as_on_the_command_line(seconds):
+    assert format_duration(seconds) == units.format_duration(seconds)
+
+
+def test_times_in_why_have_the_unit_that_suits():
+    why = auto(one_way(option(WIDE, 25.2e-6), option(DIRECT, 1.5))).decide(1024, 4 * MIB, "h2d").why
+    assert "(25.2 us)" in why
+    assert "(1.50 s)" in why
 
 
 def test_a_pair_answers_for_both():
@@ -131,7 +167,8 @@ def test_a_decision_is_the_choice_of_its_cell(ranges, total_bytes, objective, pe
     decision = auto(BUSY).decide(ranges, total_bytes, "h2d", objective=objective, period_s=period_s)
     options = BUSY.look_up(ranges, total_bytes // ranges)
     choice = choose(options, Demand(objective, period_s=period_s, step_s=BUSY.step_s), BUSY.margin)
-    assert (decision.plan, decision.budget_met) == (choice.option.plan, choice.budget_met)
+    covered = BUSY.covers(ranges, total_bytes // ranges)
+    assert (decision.plan, decision.budget_met) == (choice.option.plan, covered and choice.budget_met)
 
 
 def test_words_and_members_are_the_same_question():
@@ -211,6 +248,29 @@ def test_a_device_without_a_profile_gets_the_rule_and_is_told(tmp_path):
     (warning,) = answerer.decide(1024, 4 * MIB).warnings
     assert "no profile fits GPU-1" in warning
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        (Row("p", state="partial", reasons='["out of time"]'), "is partial and is not used (out of time): go on with"),
+        (Row("d", state="draft", reasons='["throttled"]', sweep_id="sweep2"), "is a draft and is not used (throttled)"),
+        (Row("x", state="draft", reasons="{", sweep_id="none"), "is a draft and is not used (its reasons"),
+    ],
+)
+def test_a_profile_that_is_not_published_is_named_where_none_is(tmp_path, row, words):
+    answerer = Auto.for_device(facts(), create(tmp_path / "p.db", row))
+    (warning,) = answerer.decide(1024, 4 * MIB).warnings
+    assert answerer.tier is Tier.RULE
+    assert f"profile {row.profile_id} {words}" in warning
+    assert ("sweep --resume sweep1 --budget" in warning) == (row.state == "partial")
+
+
+@pytest.mark.parametrize("wrong", [{"facts": "sim:h200"}, {"facts": facts().to_json()}, {"facts": facts(), "db": 3}])
+def test_arguments_of_a_wrong_type_are_refused_with_what_is_accepted(wrong):
+    with pytest.raises(UsageError) as caught:
+        Auto.for_device(**wrong)
+    assert "DeviceFacts" in caught.value.message or "a path or a URL" in caught.value.message
 
 
 def test_warnings_about_the_profile_are_in_every_decision(tmp_path):

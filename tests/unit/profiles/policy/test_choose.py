@@ -73,6 +73,15 @@ def test_strict_has_the_least_stall(options, period_s, margin):
 
 
 @given(cells, times_s, margins)
+def test_only_throughput_promises_nothing_that_evidence_would_have_to_show(options, period_s, margin):
+    for objective in Objective:
+        choice = choose(options, Demand(objective, period_s=period_s), margin)
+        if choice.evidence is Evidence.NONE:
+            sustainable = choice.option.predicted.latency_s < period_s
+            assert choice.budget_met == (sustainable and objective is Objective.THROUGHPUT)
+
+
+@given(cells, times_s, margins)
 def test_throughput_is_within_the_noise_of_the_fastest(options, period_s, margin):
     choice = choose(options, Demand(Objective.THROUGHPUT, period_s=period_s), margin)
     fastest = min((o.predicted.time_s for o in options if o.predicted.latency_s < period_s), default=math.inf)

@@ -182,7 +182,7 @@ def changed(*path_and_value: object) -> bytes:
         (changed("tables", 0, "cells", [0, 0, 1]), "table 0: there is no option list 1"),
         (changed("tables", {}), "the tables are not a list"),
         (packed([]), "not a JSON object"),
-        (packed({"format": 1}), "the policy lacks lists, options, plans, tables"),
+        (packed({"format": 2}), "the policy lacks lists, options, plans, tables"),
         (packed({"format": math.nan}), "not JSON: NaN is no number"),
         (zlib.compress(b"[" * 100_000), "not JSON"),
         (SMALL + b"x", "bytes after its end"),
@@ -200,8 +200,15 @@ def test_the_refusal_names_what_is_wrong(blob, complaint):
 def test_a_newer_format_is_refused_by_name():
     with pytest.raises(DataError) as caught:
         decode(changed("format", compiled.FORMAT + 1))
-    assert caught.value.message == "the policy has format 2, this version reads up to 1"
+    assert caught.value.message == "the policy has format 3, this version reads up to 2"
     assert "install" in caught.value.hint
+
+
+def test_an_older_format_is_refused_by_name():
+    with pytest.raises(DataError) as caught:
+        decode(changed("format", compiled.FORMAT - 1))
+    assert caught.value.message == "the policy has format 1, this version reads 2"
+    assert "pega-tune sweep" in caught.value.hint
 
 
 def test_a_bomb_is_not_inflated():

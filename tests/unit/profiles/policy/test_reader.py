@@ -1,5 +1,6 @@
 """The reader: the right profile, from any readable database, with nothing written."""
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -192,11 +193,31 @@ def test_a_read_only_directory_is_enough(journal):
         assert (done.stdout, done.stderr) == ("a\n", "")
 
 
+DENIED = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+from pathlib import Path
+from pega_tune.profiles.policy.errors import ProfileDatabaseError
+from pega_tune.profiles.policy.reader import find_profile
+from tests.unit.profiles.policy.examples import facts
+if os.geteuid() == 0:
+    os.setuid({NOBODY})  # root may enter everywhere
+try:
+    find_profile(Path(sys.argv[1]), facts())
+except ProfileDatabaseError as error:
+    print(error.hint)
+"""
+
+
 def refusal(path):
+    return refusal_at(path, path)
+
+
+def refusal_at(path, named):
     with pytest.raises(DataError) as caught:
         find_profile(path, HERE)
     assert caught.value.hint
-    assert str(path) in caught.value.message
+    assert str(named) in caught.value.message
     return caught.value
 
 
@@ -231,7 +252,73 @@ def test_a_damaged_database_is_refused(path):
     content = bytearray(path.read_bytes())
     content[100:4096] = bytes(4096 - 100)  # the root page of the schema
     path.write_bytes(content)
-    assert "cannot be read" in refusal(path).message
+    error = refusal(path)
+    assert "the database is damaged" in error.message
+    assert "pega-tune db check" in error.hint
+
+
+def test_many_broken_rows_of_a_broken_database_are_one_error(path):
+    wide = {"facts_json": json.dumps(HERE.to_json()) + " " * 20_000}
+    create(path, *(replace(Row(f"p{number}"), **wide) for number in range(9)), journal="delete")
+    content = bytearray(path.read_bytes())
+    for page in range(4096 * 4, len(content), 4096):
+        content[page : page + 4] = bytes(4)  # where the rest of a row is
+    path.write_bytes(content)
+    error = refusal(path)
+    assert "the database is damaged" in error.message
+    assert "\n" not in error.message
+
+
+def test_a_broken_row_of_a_database_that_is_broken_elsewhere_is_an_error(path):
+    create(path, Row("bad", facts_json="{"), Row("good", OTHER_BOARD), journal="delete")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE elsewhere (content BLOB)")
+        connection.execute("INSERT INTO elsewhere VALUES (zeroblob(20000))")
+    assert found_id(path) == "good"
+    content = bytearray(path.read_bytes())
+    content[-4096 * 4 :] = b"\xab" * 4096 * 4
+    path.write_bytes(content)
+    assert "the database is damaged" in refusal(path).message
+
+
+def test_many_broken_rows_of_a_sound_database_are_one_warning(path):
+    create(path, *(Row(f"p{number}", facts_json="{") for number in range(9)))
+    (warning,) = find_profile(path, HERE).warnings
+    assert warning.startswith("9 profiles were skipped")
+    assert "profile p0" in warning
+
+
+def test_text_that_is_no_utf8_spoils_its_row_alone(path):
+    create(path, Row("bad"), Row("good", OTHER_BOARD))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE profile SET facts = CAST(x'ff7b' AS TEXT) WHERE profile_id = 'bad'")
+    found = find_profile(path, HERE)
+    assert found.profile.profile_id == "good"
+    assert len(found.warnings) == 1
+
+
+def test_a_dangling_link_is_an_error(path):
+    path.symlink_to("nowhere.db")
+    assert "is a link to nothing" in refusal(path).message
+    folder = path.with_name("folder")
+    folder.symlink_to("nowhere")
+    assert "is a link to nothing" in refusal_at(folder / "p.db", folder).message
+
+
+def test_a_loop_of_links_is_an_error(path):
+    path.symlink_to(path.name)
+    error = refusal(path)
+    assert "cannot be read" in error.message
+    assert "permissions" not in error.hint
+
+
+def test_a_directory_on_the_way_that_may_not_be_entered_is_about_permissions(tmp_path):
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0)
+    done = subprocess.run([sys.executable, "-c", DENIED, folder / "p.db"], capture_output=True, text=True, check=False)
+    folder.chmod(0o755)
+    assert done.stdout == "check its permissions\n", done.stderr
 
 
 @pytest.mark.parametrize(("revision", "advice"), [("0002", "newer"), ("0000", "pega-tune db upgrade")])

@@ -28,7 +28,7 @@ def _no_setting(monkeypatch):
         ("./sub/p#1 %.db", "sqlite:///sub/p#1 %.db", "sub/p#1 %.db"),
         ("sqlite:///p.db", "sqlite:///p.db", "p.db"),
         ("sqlite:////data/p.db", "sqlite:////data/p.db", "/data/p.db"),
-        ("sqlite+pysqlite:////data/p.db?timeout=5", "sqlite+pysqlite:////data/p.db?timeout=5", "/data/p.db"),
+        ("sqlite+pysqlite:////data/p.db", "sqlite+pysqlite:////data/p.db", "/data/p.db"),
     ],
 )
 def test_paths_and_sqlite_urls_name_a_file(option, url, path):
@@ -51,6 +51,13 @@ def test_other_databases_pass_through(url):
         "sqlite:///:memory:",
         "sqlite:///file::memory:?cache=shared&uri=true",
         "sqlite:///file:p.db?uri=true",
+        "sqlite:///p.db?mode=ro",
+        "sqlite+pysqlite:////data/p.db?timeout=5",
+        "://",
+        "://host/db",
+        "postgresql://user:word@host:port/db",
+        "postgresql://[::1/db",
+        "sqlite:////data/\udcff.db",
         "sqlite://p.db",
         "p?.db",
         "",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pega_tune.errors import DataError
 from pega_tune.kernels.plan import PlanPair
 from pega_tune.kernels.shape import Direction
-from pega_tune.profiles.policy.table import Bounds, CompiledPolicy, Predicted
+from pega_tune.profiles.policy.table import Bounds, CompiledPolicy, Predicted, centres
 from tests.unit.profiles.policy.examples import DIRECT, edges, one_way, option
 
 
@@ -36,6 +36,31 @@ def test_bounds_hold_the_value_and_end_at_the_edges(values, value):
     assert bounds.high is None or (value <= bounds.high and bounds.high + 1 in values)
 
 
+@given(edges, st.integers(1, 1 << 41))
+def test_the_centre_of_a_cell_lies_in_it(values, value):
+    bounds = Bounds.around(values, value)
+    (centre,) = [c for c in centres(values) if Bounds.around(values, c) == bounds]
+    table = one_way(range_edges=values, size_edges=(1,), cells=((option(DIRECT, 1.0),),) * len(values))
+    assert table.centre(value, 1)[0] == centre
+
+
+@pytest.mark.parametrize(
+    ("ranges", "size", "covered"),
+    [
+        (1, 4096, True),
+        (1, 4095, False),  # too little in all
+        (16384, 4096, True),
+        (16384, 4097, False),  # too much in all
+        (16385, 1024, False),
+        (16384, 1023, False),
+        (1, 1 << 21, True),
+        (1, (1 << 21) + 1, False),
+    ],
+)
+def test_a_table_covers_ranges_sizes_and_both_together(ranges, size, covered):
+    assert one_way().covers(ranges, size) is covered
+
+
 @pytest.mark.parametrize(("bounds", "text"), [((1, 1), "1"), ((4, 7), "4 to 7"), ((8, None), "8 and more")])
 def test_bounds_read_as_words(bounds, text):
     assert str(Bounds(*bounds)) == text
@@ -55,6 +80,7 @@ def test_bounds_read_as_words(bounds, text):
         ({"direction": Direction.BOTH}, "cell 0 has a plan for another direction"),
         ({"measured_ranges": (4, 2)}, "measured_ranges 4 to 2 is no interval"),
         ({"measured_sizes": (0, 2)}, "measured_sizes 0 to 2 is no interval"),
+        ({"measured_bytes": (9, 8)}, "measured_bytes 9 to 8 is no interval"),
         ({"margin": math.nan}, "margin"),
         ({"margin": -0.1}, "margin"),
         ({"step_s": 0.0}, "step_s"),

@@ -7,10 +7,20 @@ from pathlib import Path
 import pytest
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
-from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError
+from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, StoreError, translated
 from pega_tune.profiles.store.migrate import TableCount, backup, check
 from pega_tune.profiles.store.store import Store
-from tests.helpers.store import LOCAL_MOUNTS, block_record, counts, host_view, rows, sqlite_url, sweep_record
+from tests.helpers.store import (
+    LOCAL_MOUNTS,
+    block_record,
+    counts,
+    host_view,
+    rows,
+    sqlite_url,
+    sweep_record,
+    unprivileged,
+    unprivileged_folder,
+)
 
 
 @pytest.fixture
@@ -73,9 +83,55 @@ def test_nothing_to_copy(url: str, tmp_path: Path) -> None:
 
 def test_a_damaged_database_gives_no_backup(path: Path, url: str, tmp_path: Path) -> None:
     damage(path, url)
-    with pytest.raises(DatabaseDamagedError):
+    with pytest.raises(DatabaseDamagedError, match=r"store\.db is damaged"):
         backup(url, tmp_path / "copy.db")
     assert {file.name for file in tmp_path.iterdir()} == {path.name}
+
+
+def test_a_folder_that_cannot_be_written_is_told_by_the_name_asked_for() -> None:
+    with unprivileged_folder() as folder:
+        Store.open(sqlite_url(folder / "store.db"), host=host_view()).close()
+        target = folder / "closed" / "copy.db"
+        target.parent.mkdir(mode=0o555)
+        with unprivileged(), pytest.raises(DatabaseRefusedError) as caught:
+            backup(sqlite_url(folder / "store.db"), target)
+    assert caught.value.message == f"{target} cannot be written: Permission denied"
+
+
+@pytest.mark.parametrize("tables", [[], ["bookmark"], ["alembic_version", "bookmark"]])
+def test_what_is_not_ours_is_not_copied(path: Path, url: str, tmp_path: Path, tables: list[str]) -> None:
+    path.touch()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for table in tables:
+            connection.execute(f"CREATE TABLE {table} (version_num TEXT)")
+    with pytest.raises(DatabaseRefusedError, match="another program" if tables else "is empty"):
+        backup(url, tmp_path / "copy.db")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "damage"),
+    [
+        ("DROP TABLE measurement", "the table measurement is missing"),
+        ("ALTER TABLE cell DROP COLUMN detail", "the column cell.detail is missing"),
+    ],
+)
+def test_check_finds_what_is_missing(path: Path, url: str, spoil: str, damage: str) -> None:
+    Store.open(url, host=host_view()).close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(spoil)
+    report = check(url)
+    assert (report.ok, report.damage) == (False, (damage,))
+
+
+def test_a_full_disk_is_told_in_words_that_fit_a_backup_too() -> None:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA max_page_count=1")
+        with pytest.raises(StoreError) as caught, translated("/mnt/copy.db"):
+            connection.execute("CREATE TABLE t (x)")
+    assert caught.value.message == "no space is left for /mnt/copy.db"
+    assert "free some" in caught.value.hint
+    assert "resume" not in caught.value.hint
 
 
 def test_check_of_a_good_one(url: str) -> None:

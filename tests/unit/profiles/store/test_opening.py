@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from pega_tune.errors import DataError
+from pega_tune.errors import DataError, UsageError
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, RecordDamagedError
 from pega_tune.profiles.store.migrate import upgrade
 from pega_tune.profiles.store.store import Store
-from tests.helpers.store import host_view, sqlite_url, sweep_record, unprivileged, unprivileged_folder
+from tests.helpers.store import host_view, rows, sqlite_url, sweep_record, unprivileged, unprivileged_folder
 
 
 @pytest.fixture
@@ -47,6 +47,22 @@ def another_program(path: Path) -> None:
         connection.execute("CREATE TABLE bookmark (x)")
 
 
+def another_program_with_migrations(path: Path) -> None:
+    another_program(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE profile (x)")
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('abc')")
+
+
+def a_loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def a_dangling_link(path: Path) -> None:
+    path.symlink_to("nowhere.db")
+
+
 def malformed(path: Path) -> None:
     upgrade(sqlite_url(path))
     with path.open("r+b") as file:
@@ -76,6 +92,9 @@ def two_revisions(path: Path) -> None:
         (a_pipe, "is not a regular file", "--db"),
         (not_sqlite, "is not an SQLite database", "--db"),
         (another_program, "belongs to another program", "--db"),
+        (another_program_with_migrations, "belongs to another program", "--db"),
+        (a_loop, "symbolic link", "--db"),
+        (a_dangling_link, "symbolic link", "--db"),
         (malformed, "is damaged", "backup"),
         (revision("0000"), "older revision 0000", "pega-tune db upgrade"),
         (revision("9999"), "written by a newer pega-tune", "update pega-tune"),
@@ -158,14 +177,43 @@ def test_one_unreadable_record_does_not_stop_the_rest(path: Path) -> None:
 
 
 def test_a_damaged_database_is_written_no_more(path: Path) -> None:
-    upgrade(sqlite_url(path))
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("DROP TABLE profile")
     with Store.open(sqlite_url(path), host=host_view()) as store:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("DROP TABLE profile")
         with pytest.raises(DatabaseDamagedError, match="lacks a part of its schema: no such table: profile"):
             store.profiles()
         with pytest.raises(DatabaseRefusedError, match="nothing more is written"):
             store.add_sweep(sweep_record())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        ("DROP TABLE measurement", "the table measurement is missing"),
+        ("ALTER TABLE cell DROP COLUMN detail", "the column cell.detail is missing"),
+    ],
+)
+def test_a_database_that_lacks_a_part_is_not_opened_to_write(path: Path, spoil: str, message: str) -> None:
+    upgrade(sqlite_url(path))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(spoil)
+    content = path.read_bytes()
+    error = refusal(path)
+    assert isinstance(error, DatabaseDamagedError)
+    assert message in error.message
+    assert "db check" in error.hint
+    assert path.read_bytes() == content
+
+
+def test_nor_is_one_with_a_broken_page_of_rows(path: Path) -> None:
+    with Store.open(sqlite_url(path), host=host_view()) as store:
+        store.add_sweep(sweep_record())
+    content = bytearray(path.read_bytes())
+    (page,) = rows(path, "SELECT rootpage FROM sqlite_master WHERE name = 'sweep'")[0]
+    content[4096 * (page - 1) : 4096 * page] = b"\x7f" * 4096
+    path.write_bytes(content)
+    assert isinstance(refusal(path), DatabaseDamagedError)
+    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize(
@@ -175,15 +223,22 @@ def test_a_damaged_database_is_written_no_more(path: Path) -> None:
         "sqlite:///:memory:",
         "sqlite:///file:x?mode=ro&uri=true",
         "sqlite:////tmp/x.db?timeout=1",
-        "mysql://me@host/x",
-        "sqlite+aiosqlite:////tmp/x.db",
+        "postgresql://me:word@host:port/x",
+        "postgresql://[::1/x",
         "/tmp/x.db",
         "",
     ],
 )
-def test_urls_that_name_no_usable_database(url: str) -> None:
-    with pytest.raises(DatabaseRefusedError) as caught:
+def test_what_is_no_url_of_a_lasting_database(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
         Database.parse(url)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("url", ["mysql://me@host/x", "sqlite+aiosqlite:////tmp/x.db", "postgresql+abacus://me@host/x"])
+def test_kinds_of_databases_that_are_not_supported(url: str) -> None:
+    with pytest.raises(DatabaseRefusedError) as caught:
+        Store.open(url)
     assert caught.value.hint
 
 
@@ -196,4 +251,7 @@ def test_a_name_with_odd_characters_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_password_is_not_shown() -> None:
-    assert "secret" not in str(Database.parse("postgresql+psycopg://me:secret@host/x"))
+    for url in ("postgresql+psycopg://me:secret@host/x", "postgresql://host/x?user=me&pass%77ord=secret"):
+        shown = str(Database.parse(url))
+        assert "secret" not in shown
+        assert "host" in shown

@@ -1,0 +1,145 @@
+"""One run of a sweep: block after block, each stored at once, until all are there or something ends it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from pega_tune.autotune.engine import Engine, EngineLostError, MemoryLimitError, Status
+from pega_tune.autotune.sweep.environment import Clock
+from pega_tune.autotune.sweep.events import (
+    BlockFinished,
+    BlockSkipped,
+    CellFailed,
+    SweepEvent,
+    SweepFinished,
+    SweepStarted,
+)
+from pega_tune.autotune.sweep.gate import judge
+from pega_tune.autotune.sweep.planner import PlannedBlock, SweepPlan
+from pega_tune.autotune.sweep.policy import compile_policy
+from pega_tune.autotune.sweep.recording import Measured, best_cell, block_record, profile_record
+from pega_tune.errors import DeviceError, PegaTuneError
+from pega_tune.profiles.store.records import BlockRecord, SweepRecord, SweepState
+from pega_tune.profiles.store.store import Store
+
+MAX_FAILURES_IN_A_ROW = 3
+MAX_REASONS = 3  # a sweep says of so many blocks why it skipped them, and counts the others
+
+
+class Run:
+    """One run of a sweep that is stored and claimed: measures what is missing, and publishes what was learnt."""
+
+    def __init__(self, sweep: SweepRecord, plan: SweepPlan, engine: Engine, store: Store, clock: Clock) -> None:
+        self._sweep = sweep
+        self._plan = plan
+        self._engine = engine
+        self._store = store
+        self._clock = clock
+        self._started_s = clock.seconds()
+        self._finished = store.finished_blocks(sweep.sweep_id)
+        # A killed run could not write its seconds; those of its blocks are there.
+        self._earlier_s = max(sweep.seconds, sum(b.seconds for b in store.blocks(sweep.sweep_id)))
+        self._expected_s = 0.0
+        self._spent_s = 0.0
+        self._done = self._late = 0
+        self._skipped: list[str] = []
+
+    def events(self) -> Iterator[SweepEvent]:
+        """Runs the sweep."""
+        todo = self._plan.without(self._finished)
+        total = len(self._plan.blocks)
+        self._done = total - len(todo.blocks)
+        try:
+            yield SweepStarted(self._sweep.sweep_id, total, self._done, todo.estimate_s, self._plan.budget_s)
+            yield from self._measure(todo)
+            finished = self._finish()
+        except Exception as error:
+            self._leave(SweepState.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        except BaseException as signal:
+            self._leave(SweepState.INTERRUPTED, f"interrupted ({type(signal).__name__})")
+            raise
+        yield finished
+
+    def _measure(self, todo: SweepPlan) -> Iterator[SweepEvent]:
+        late = failures = 0
+        for planned in todo.blocks:
+            if self._done and not self._has_time(planned):
+                late += 1
+                continue
+            try:
+                record = self._run_block(planned)
+            except DeviceError as error:
+                self._skipped.append(f"{planned.block.key}: {error.message}")
+                yield BlockSkipped(planned.block.key, error.message)
+                failures += not isinstance(error, MemoryLimitError)
+                if isinstance(error, EngineLostError) or failures == MAX_FAILURES_IN_A_ROW:
+                    break
+                continue
+            failures = 0
+            self._done += 1
+            yield from self._report(record)
+        self._late = late
+
+    def _missing(self) -> Iterator[str]:
+        """Why blocks of the sweep were not measured."""
+        total = len(self._plan.blocks)
+        yield from self._skipped[:MAX_REASONS]
+        if len(self._skipped) > MAX_REASONS:
+            yield f"{len(self._skipped)} of {total} blocks could not be measured"
+        if self._late:
+            yield f"out of time: {self._late} of {total} blocks are missing"
+        unseen = total - self._done - len(self._skipped) - self._late
+        if unseen:
+            yield f"stopped early: {unseen} of {total} blocks were not begun"
+
+    def _run_block(self, planned: PlannedBlock) -> BlockRecord:
+        block, begin_s = planned.block, self._clock.seconds()
+        measurements = tuple(self._engine.transfer(block))
+        seconds = self._clock.seconds() - begin_s
+        measured = Measured(block, measurements, self._engine.conditions(), seconds)
+        record = block_record(measured, self._engine.facts.identity.max_link)
+        self._store.add_block(self._sweep.sweep_id, record)
+        self._spent_s += self._clock.seconds() - begin_s
+        self._expected_s += planned.estimate_s
+        return record
+
+    def _has_time(self, planned: PlannedBlock) -> bool:
+        """Whether the block should end within the budget, judged by how the estimates have held so far."""
+        pace = self._spent_s / self._expected_s if self._expected_s else 1.0
+        return self._elapsed_s() + pace * planned.estimate_s <= self._plan.budget_s
+
+    def _report(self, record: BlockRecord) -> Iterator[SweepEvent]:
+        for cell in record.cells:
+            if cell.status != Status.OK:
+                yield CellFailed(record.key, cell.name, cell.status, cell.detail)
+        best, ratio = best_cell(record)
+        yield BlockFinished(self._done, len(self._plan.blocks), record.key, best, ratio, self._elapsed_s())
+
+    def _finish(self) -> SweepFinished:
+        sweep_id = self._sweep.sweep_id
+        blocks = tuple(self._store.blocks(sweep_id))
+        learnt = compile_policy(blocks)
+        missing = tuple(self._missing())
+        verdict = judge(learnt.policy, blocks, missing, self._plan.shortage)
+        profile_id = None
+        if learnt.policy.tables:
+            links = [block.link for block in blocks if block.link]
+            profile = profile_record(self._sweep, learnt, verdict, links, self._clock.now())
+            self._store.add_profile(profile)
+            profile_id = profile.profile_id
+        state = SweepState.INTERRUPTED if missing else SweepState.FINISHED
+        seconds = self._seconds()
+        self._store.update_sweep(sweep_id, state=state, reasons=verdict.reasons, seconds=seconds)
+        cells = sum(len(block.cells) for block in blocks)
+        return SweepFinished(sweep_id, profile_id, verdict.state, verdict.reasons, len(blocks), cells, seconds)
+
+    def _leave(self, state: SweepState, reason: str) -> None:
+        # What ended the run is the news, not that a broken database cannot be told of it.
+        with suppress(PegaTuneError):
+            self._store.update_sweep(self._sweep.sweep_id, state=state, reasons=(reason,), seconds=self._seconds())
+
+    def _elapsed_s(self) -> float:
+        return self._clock.seconds() - self._started_s
+
+    def _seconds(self) -> float:
+        return self._earlier_s + self._elapsed_s()

@@ -1,0 +1,56 @@
+"""Which texts are URLs of databases, and how they are shown."""
+
+import pytest
+
+from pega_tune.errors import UsageError
+from pega_tune.profiles.policy.urls import malformed, require_url, without_passwords
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://u:s3cret@host/x", "postgresql://u:***@host/x"),
+        ("postgresql://u:s3@c/r?e#t@host/x", "postgresql://u:***@host/x"),
+        ("postgresql://u@corp:s3cret@host/x", "postgresql://u@corp:***@host/x"),
+        ("postgresql://:s3cret@host/x", "postgresql://:***@host/x"),
+        ("postgresql://h/x?user=u&password=s3cret&a=b", "postgresql://h/x?user=u&password=***&a=b"),
+        ("postgresql://h/x?passfile=/s3cret&PASSWORD=s3cret'", "postgresql://h/x?passfile=***&PASSWORD=***"),
+        ("see postgresql://u@host:5432/x", "see postgresql://u@host:5432/x"),
+        ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
+    ],
+)
+def test_passwords_are_blotted_out_and_nothing_else(text: str, shown: str) -> None:
+    assert without_passwords(text) == shown
+
+
+def test_a_refused_url_is_shown_without_its_password_even_with_blanks_in_it() -> None:
+    assert "s3cret" not in malformed("postgresql://u:my s3cret@host:port/x").message
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["sqlite:////data/a#b %.db", "postgresql+psycopg://u:p%40w@[::1]:5432/x?sslmode=require", "postgresql://", "x://"],
+)
+def test_urls_of_any_kind_pass(url: str) -> None:
+    require_url(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "://",
+        "://x",
+        "a/b.db",
+        "1x://h",
+        "p://u:p@h:port/x",
+        "p://h:99999/x",
+        "p://[::1/x",
+        "p://u:a@b@h",
+        "p:///\udcff",
+    ],
+)
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_url(url)
+    assert caught.value.hint

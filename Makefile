@@ -73,6 +73,7 @@ test: check
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 gpu-test: setup
+	@$(BIN)/pega-tune doctor || { echo 'error: the tests would all be skipped' >&2; exit 3; }
 	$(BIN)/python -m pytest -m gpu tests/gpu $(PYTEST_ARGS)
 
 bench: setup

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pega_tune.autotune.isolated import IsolatedEngine
     from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
     from pega_tune.autotune.sweep.request import SweepRequest
+    from pega_tune.kernels.facts import DeviceFacts
 
 
 _LARGEST_SEED = 2**63 - 1  # what a database's integers hold
@@ -107,8 +108,8 @@ def _begin(session: Session, device: str | None, given: dict[str, Any]) -> Sweep
 
     request = SweepRequest(**given)
     choice = _find(device or "auto", request)
-    with session.write_store(create=True) as store, _started(session, choice) as engine:
-        return _follow(session, run_sweep(request, engine, store))
+    with session.write_store(create=True) as store, _started(choice) as engine:
+        return _follow(session, choice.facts, run_sweep(request, engine, store))
 
 
 def _resume(session: Session, device: str | None, given: dict[str, Any], sweep_id: str) -> SweepFinished:
@@ -120,8 +121,9 @@ def _resume(session: Session, device: str | None, given: dict[str, Any], sweep_i
         begun = store.sweep(sweep_id).sweep
         request = SweepRequest.from_json(begun.request)
         _require_unchanged(sweep_id, request, given)
-        with _started(session, _find(device or begun.device.uuid, request)) as engine:
-            return _follow(session, resume_sweep(resumption, engine, store))
+        choice = _find(device or begun.device.uuid, request)
+        with _started(choice) as engine:
+            return _follow(session, choice.facts, resume_sweep(resumption, engine, store))
 
 
 def _require_unchanged(sweep_id: str, stored: SweepRequest, given: dict[str, Any]) -> None:
@@ -139,17 +141,14 @@ def _find(device: str, request: SweepRequest) -> DeviceChoice:
     return find_device(device, MemoryLimits(request.max_device_bytes, request.max_host_bytes))
 
 
-def _started(session: Session, choice: DeviceChoice) -> closing[IsolatedEngine]:
+def _started(choice: DeviceChoice) -> closing[IsolatedEngine]:
     """Starts the engine in a child process: this one owns the database and never touches CUDA."""
     from pega_tune.autotune.isolated import IsolatedEngine
 
-    facts = choice.facts
-    kind = "simulated device" if facts.simulated else "device"
-    session.output.note(f"{kind} {facts.uuid}: {facts.provenance.name}")
     return closing(IsolatedEngine(choice.factory, choice.timeouts))
 
 
-def _follow(session: Session, events: Generator[SweepEvent, None, None]) -> SweepFinished:
+def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, None, None]) -> SweepFinished:
     """Shows the events as they come, to the end; the last one is the result."""
     from pega_tune.autotune.cli.progress import Progress
     from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
@@ -160,9 +159,11 @@ def _follow(session: Session, events: Generator[SweepEvent, None, None]) -> Swee
     try:
         with closing(events):
             for event in events:
-                progress.show(event)
                 if isinstance(event, SweepStarted):
                     sweep_id = event.sweep_id
+                    kind = "simulated device" if facts.simulated else "device"
+                    session.output.note(f"{kind} {facts.uuid}: {facts.provenance.name}")
+                progress.show(event)
                 if isinstance(event, SweepFinished):
                     result = event
     except (Interruption, DeviceError, StoreError) as error:

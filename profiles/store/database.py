@@ -12,7 +12,7 @@ from pega_tune.profiles.policy.urls import URL_HINT, malformed, without_password
 from pega_tune.profiles.store.errors import DatabaseRefusedError
 
 _CREATE_HINT = "`pega-tune sweep` or `pega-tune db upgrade` creates it; --db names another"
-_WRITABLE_HINT = "a sweep has to write to it: name another file with --db"
+_WRITABLE_HINT = "`pega-tune sweep` and `db upgrade` write to it: name another file with --db"
 _ANY_WRITE_BIT = 0o222
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 

@@ -105,6 +105,7 @@ def test_a_killed_engine_is_replaced_and_its_cell_recorded(program: Program) -> 
     shown = program("sweeps", "show", result.json["sweep"], "--json").json
     assert shown["blocks"] > 4
     assert shown["statuses"]["ok"] > 0
+    assert shown["statuses"]["crashed"] >= 1
 
 
 def test_an_engine_that_dies_of_a_candidate_loses_that_candidate(program: Program) -> None:

@@ -92,7 +92,7 @@ class Rig:
 
     def run(self, direction: Direction, plan: CopyPlan, layout: Layout, seed: int = 0) -> Outcome:
         """Runs a plan between random sources and empty destinations."""
-        self._reserve(layout, (direction,), staged=plan.backend is Backend.STAGED)
+        self._reserve({direction: layout}, staged=plan.backend is Backend.STAGED)
         lane = self._lanes[direction]
         before = self._set_up(direction, layout, seed)
         time_transfer([lane.run(lane.slabs.batch(layout), plan)])
@@ -100,19 +100,20 @@ class Rig:
 
     def run_fused(self, pair: PlanPair, layouts: Mapping[Direction, Layout], seed: int = 0) -> dict[Direction, Outcome]:
         """Runs a fused pair as `run` does a plan."""
-        largest = max(layouts.values(), key=lambda layout: layout.extent_bytes)
-        self._reserve(largest, tuple(layouts), staged=True)
+        self._reserve(layouts, staged=True)
         before = {way: self._set_up(way, layout, seed + i) for i, (way, layout) in enumerate(layouts.items())}
         load, save = (self._lanes[way].slabs.batch(layouts[way]) for way in Direction.BOTH.legs)
         time_transfer([self._lanes[Direction.H2D].run_fused(load, save, pair)])
         return {way: self._outcome(way, layout, before[way]) for way, layout in layouts.items()}
 
-    def _reserve(self, layout: Layout, directions: tuple[Direction, ...], *, staged: bool) -> None:
-        need = Need.of(len(layout.nbytes), layout.extent_bytes)
+    def _reserve(self, layouts: Mapping[Direction, Layout], *, staged: bool) -> None:
+        """Gives every direction what the largest count and the largest extent take: a fused pair uses one lane."""
+        ranges = max(len(layout.nbytes) for layout in layouts.values())
+        need = Need.of(ranges, max(layout.extent_bytes for layout in layouts.values()))
         if staged:
             need = need.staged(self.staging_bytes).fused()
-        self._buffers.reserve(dict.fromkeys(directions, need))
-        for direction in directions:
+        self._buffers.reserve(dict.fromkeys(layouts, need))
+        for direction in layouts:
             self._lanes[direction].attach(self._buffers[direction])
 
     def _set_up(self, direction: Direction, layout: Layout, seed: int) -> tuple[Bytes, Bytes]:

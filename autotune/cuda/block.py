@@ -37,6 +37,7 @@ class BlockRunner:
 
         Raises:
             MemoryLimitError: there is not so much memory; nothing has been run.
+            EngineLostError: the context is lost already.
         """
         self._block = block
         self._bench = bench
@@ -47,7 +48,10 @@ class BlockRunner:
         need = Need.of(shape.merged_ranges, extent_bytes(shape, block.layout))
         plans = (c.plan for i, c in enumerate(block.candidates) if i not in block.excluded)
         runnable = (plan for plan in plans if not bench.abilities.refusal(plan))
-        bench.reserve(need.union(odd.need), shape.direction.legs, runnable)
+        try:
+            bench.reserve(need.union(odd.need), shape.direction.legs, runnable)
+        except DriverCallError as error:
+            raise (_lost(error) if error.is_sticky else error) from error
         # Each direction has a shuffle of its own.
         ways = enumerate(shape.direction.legs)
         self._layouts = {way: equal_ranges(shape, block.seed + i, block.layout) for i, way in ways}
@@ -103,7 +107,7 @@ class BlockRunner:
                 raise error
             self._bench.context.synchronize()  # what was submitted before the failed call is still under way
         except DriverCallError as lost:
-            raise EngineLostError(f"the context is lost: {lost.message}", lost.hint) from error
+            raise _lost(lost) from error
         return Measurement(step.candidate, step.phase, Status.INVALID, detail=error.message)
 
     def _transfer(self, candidate: Candidate) -> Transfer:
@@ -135,3 +139,7 @@ def _ceiling_of(plan: AnyPlan) -> AnyPlan:
 
 def _command_like(plan: CopyPlan) -> CopyPlan:
     return replace(direct(), stream_priority=plan.stream_priority, completion=plan.completion)
+
+
+def _lost(error: DriverCallError) -> EngineLostError:
+    return EngineLostError(f"the context is lost: {error.message}", error.hint)

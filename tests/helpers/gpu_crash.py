@@ -31,12 +31,13 @@ def main() -> None:
     with Rig(facts) as rig:
         staging, descriptors, stream = PinnedMemory(4096), DeviceMemory(4096), Stream()
         staging.view().view(np.uint64)[:3] = (NOWHERE, NOWHERE + 4096, 4096)
-        with EventPool() as events:
-            builder = ProgramBuilder(Route(stream.handle, stream.handle, events))
-            builder.copy(Direction.H2D, (descriptors.address, staging.address), DESCRIPTOR_BYTES)
-            builder.launch(Launch(rig.functions[Variant.WARP].handle, 1, 32, (descriptors.address, 1)))
-            Execution(DriverTable.resolve(), builder.finish()).advance()
+        events = EventPool()
+        builder = ProgramBuilder(Route(stream.handle, stream.handle, events))
+        builder.copy(Direction.H2D, (descriptors.address, staging.address), DESCRIPTOR_BYTES)
+        builder.launch(Launch(rig.functions[Variant.WARP].handle, 1, 32, (descriptors.address, 1)))
+        execution = Execution(DriverTable.resolve(), builder.finish())
         try:
+            execution.advance()  # what is recorded behind the kernel may already see how it ended
             stream.synchronize()
         except DriverCallError as error:
             found |= {"function": error.function, "name": error.name, "sticky": error.is_sticky}
@@ -44,7 +45,7 @@ def main() -> None:
             list(engine.transfer(transfer_block()))
         except EngineLostError as error:
             found["engine"] = error.message
-        for owner in (stream, descriptors, staging):
+        for owner in (events, stream, descriptors, staging):
             owner.close()
     engine.close()
     found["closed"] = True

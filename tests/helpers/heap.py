@@ -26,18 +26,25 @@ class FakeMemory:
 
 
 class Heap:
-    """Counts what is allocated; host memory beyond `most` cannot be pinned."""
+    """Counts what is allocated; host memory beyond `most` cannot be pinned.
+
+    Attributes:
+        failure: raised by the next allocations; None lets them pass.
+    """
 
     def __init__(self, most: int = 1 << 40) -> None:
         self.open: list[FakeMemory] = []
         self.peak = 0
         self.allocations = 0
         self._most = most
+        self.failure: Exception | None = None
 
     def allocators(self) -> Allocators:
         return Allocators(device=self.device, pinned=self.pinned)
 
     def device(self, nbytes: int) -> FakeMemory:
+        if self.failure is not None:
+            raise self.failure
         memory = FakeMemory(self, nbytes)
         self.open.append(memory)
         self.allocations += 1

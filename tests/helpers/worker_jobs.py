@@ -1,6 +1,5 @@
 """Many jobs of mixed shapes and plans through a transfer worker, every byte of them looked at."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -96,7 +95,7 @@ class Tally:
         wrong: jobs whose bytes were wrong, or that failed, with the reason.
     """
 
-    states: Counter[str] = field(default_factory=Counter)
+    states: dict[str, int] = field(default_factory=dict)
     cancelled: int = 0
     wrong: list[str] = field(default_factory=list)
 
@@ -141,7 +140,8 @@ class JobMix:
     def _settle(self, reports: Sequence[JobReport]) -> None:
         for report in reports:
             place, slots, name = self._busy.pop(report.job)
-            self.tally.states[str(report.state)] += 1
+            state = str(report.state)
+            self.tally.states[state] = self.tally.states.get(state, 0) + 1
             wrong = sum(slot.wrong_bytes(whole=report.state is JobState.DONE) for slot in slots)
             if wrong or report.error:
                 self.tally.wrong.append(f"job {report.tag} ({name}): {report.error or f'{wrong} wrong bytes'}")

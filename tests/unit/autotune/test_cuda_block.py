@@ -133,7 +133,8 @@ class Equipment:
         self.lanes = {way: FakeLane(way) for way in Direction.BOTH.legs}
         self.context = FakeContext()
         self.telemetry = FakeTelemetry()
-        buffers = Buffers(MemoryLimits(128 << 20, 128 << 20), Heap().allocators())
+        self.heap = Heap()
+        buffers = Buffers(MemoryLimits(128 << 20, 128 << 20), self.heap.allocators())
         abilities = Abilities(PriorityRange(0, -5), 1024)
         self._bench = Bench(self.context, self.lanes, buffers, Verifier(comparer, POISON), abilities)  # type: ignore[arg-type]
         self._odd = OddTransfers(self._bench)
@@ -275,6 +276,20 @@ def test_device_time_that_is_not_positive_is_no_measurement(equipment: Equipment
     equipment.lanes[Direction.D2H].device_s = equipment.lanes[Direction.H2D].device_s = device_s
     measurements = equipment.run(transfer_block(SMALL, plans=(WARP,)))
     assert {m.status for m in measurements if m.phase is Phase.TIMED} == {Status.INVALID}
+
+
+def test_a_context_lost_before_a_block_costs_the_engine(equipment: Equipment) -> None:
+    equipment.heap.failure = DriverCallError("cuMemHostAlloc", ILLEGAL_ADDRESS)
+    with pytest.raises(EngineLostError, match="the context is lost: cuMemHostAlloc"):
+        equipment.run(transfer_block(SMALL))
+
+
+def test_an_ordinary_failure_before_a_block_costs_that_block(equipment: Equipment) -> None:
+    equipment.heap.failure = DriverCallError("cuMemHostAlloc", INVALID_VALUE)
+    with pytest.raises(DriverCallError):
+        equipment.run(transfer_block(SMALL))
+    equipment.heap.failure = None
+    assert equipment.run(transfer_block(SMALL))
 
 
 def test_too_large_a_block_is_refused_before_anything_runs(equipment: Equipment) -> None:

@@ -1,11 +1,11 @@
 """CUDA contexts, and the seam to cuda.bindings: one way to call the driver, one error for what it answers."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 
 from cuda.bindings import driver
 
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.driver import SUCCESS, DriverCallError, DriverMissingError
 
 
@@ -56,7 +56,7 @@ class MemoryInfo:
     total_bytes: int
 
 
-class PrimaryContext:
+class PrimaryContext(Closing):
     """The primary context of a device, current in the thread that makes this object; numba and torch share it.
 
     Attributes:
@@ -76,14 +76,6 @@ class PrimaryContext:
         self._context = call("cuDevicePrimaryCtxRetain", self._device)
         self._open = True
         call("cuCtxSetCurrent", self._context)
-
-    def __enter__(self) -> "PrimaryContext":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Lets the context go; what was allocated in it must have been freed.

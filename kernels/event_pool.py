@@ -1,9 +1,9 @@
 """Events that programs take and give back."""
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Protocol
 
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.stream import Event
 
 
@@ -18,7 +18,7 @@ class PooledEvent(Protocol):
         """Destroys it."""
 
 
-class EventPool:
+class EventPool(Closing):
     """Makes events when none are free, and destroys them only when it is closed. It is not thread-safe.
 
     See `EventSource`.
@@ -33,14 +33,6 @@ class EventPool:
         self._create = create
         self._all: list[PooledEvent] = []
         self._free: list[int] = []
-
-    def __enter__(self) -> "EventPool":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __len__(self) -> int:
         """Events made so far."""

@@ -1,13 +1,13 @@
 """Device memory and pinned, mapped host memory, each freed when it is closed."""
 
 import ctypes
-from types import TracebackType
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.errors import DeviceError
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.context import call, release
 from pega_tune.kernels.driver import DriverCallError
 
@@ -28,7 +28,7 @@ class OutOfPinnedMemoryError(DeviceError):
     code: ClassVar[str] = "out-of-pinned-memory"
 
 
-class DeviceMemory:
+class DeviceMemory(Closing):
     """One allocation of device memory; address and size are fixed while it is open.
 
     Attributes:
@@ -46,14 +46,6 @@ class DeviceMemory:
         self.address = int(self._pointer)
         self.nbytes = nbytes
 
-    def __enter__(self) -> "DeviceMemory":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
     def close(self) -> None:
         """Frees it."""
         if self.address:
@@ -61,7 +53,7 @@ class DeviceMemory:
             release("cuMemFree", self._pointer)
 
 
-class PinnedMemory:
+class PinnedMemory(Closing):
     """One allocation of pinned host memory, mapped into the address space of every device.
 
     Attributes:
@@ -80,14 +72,6 @@ class PinnedMemory:
         self.address = int(self._pointer)
         self.nbytes = nbytes
         self.alias = int(call("cuMemHostGetDevicePointer", self._pointer, 0))
-
-    def __enter__(self) -> "PinnedMemory":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Frees it; views taken before must not be touched any more."""

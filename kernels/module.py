@@ -1,11 +1,11 @@
 """Loaded machine code and the functions in it."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final
 
 from cuda.bindings import driver
 
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.context import call, release
 
 _MAX_THREADS_PER_BLOCK: Final = "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK"
@@ -24,7 +24,7 @@ class KernelFunction:
     max_threads: int
 
 
-class Module:
+class Module(Closing):
     """A cubin loaded into the current context."""
 
     def __init__(self, cubin: bytes) -> None:
@@ -35,14 +35,6 @@ class Module:
         """
         self._module = call("cuModuleLoadData", cubin)
         self._open = True
-
-    def __enter__(self) -> "Module":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Unloads it; its functions must not be launched any more."""

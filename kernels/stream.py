@@ -1,10 +1,10 @@
 """Streams with a priority, and events."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final
 
 from pega_tune.errors import UsageError
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.context import call, release
 from pega_tune.kernels.driver import NOT_READY, DriverCallError
 
@@ -54,7 +54,7 @@ def effective_priorities() -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
-class Stream:
+class Stream(Closing):
     """A stream that does not wait for the legacy default stream.
 
     Attributes:
@@ -66,14 +66,6 @@ class Stream:
         self._stream = call("cuStreamCreateWithPriority", _NON_BLOCKING, priority)
         self.handle = int(self._stream)
         self.priority = int(call("cuStreamGetPriority", self._stream))
-
-    def __enter__(self) -> "Stream":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Destroys the stream; work in it still ends."""
@@ -106,7 +98,7 @@ class Stream:
         call("cuEventRecord", event.native, self._stream)
 
 
-class Event:
+class Event(Closing):
     """Something that happens in a stream.
 
     Attributes:
@@ -122,14 +114,6 @@ class Event:
         """
         self._event = call("cuEventCreate", (_TIMING if timing else _NO_TIMING) | (_BLOCKING if blocking else 0))
         self.handle = int(self._event)
-
-    def __enter__(self) -> "Event":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def native(self) -> Any:

@@ -6,7 +6,6 @@ there from the first block on that needs them.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from pega_tune.autotune.cuda.layout import Layout
 from pega_tune.autotune.cuda.limits import MemoryLimits
 from pega_tune.autotune.cuda.need import GRAIN_BYTES, LEAST_STAGING_BYTES, Need
 from pega_tune.autotune.engine import MemoryLimitError
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, DescriptorSpace
 from pega_tune.kernels.memory import DeviceMemory, OutOfDeviceMemoryError, OutOfPinnedMemoryError, PinnedMemory
 from pega_tune.kernels.ranges import DeviceRegion, HostRegion, RangeBatch
@@ -128,7 +128,7 @@ class Slabs:
         return StagingBuffer(memory.address, nbytes)
 
 
-class Buffers:
+class Buffers(Closing):
     """All memory of an engine, within its limits."""
 
     def __init__(self, limits: MemoryLimits, allocators: Allocators | None = None) -> None:
@@ -137,14 +137,6 @@ class Buffers:
         self._slabs: dict[Direction, Slabs] = {}
         self._mirror: HostMemory | None = None
         self._mirror_bytes = 0
-
-    def __enter__(self) -> "Buffers":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __getitem__(self, direction: Direction) -> Slabs:
         """The slabs of a direction that has been reserved."""

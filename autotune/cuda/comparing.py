@@ -6,13 +6,13 @@ Data has the top bit of every byte clear and poison has it set, so that a byte w
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.layout import Gaps, Layout
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.native import native
 from pega_tune.kernels.ranges import Addresses
 
@@ -28,21 +28,13 @@ _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
 
 
-class Comparer:
+class Comparer(Closing):
     """Fills and compares slabs of bytes; slabs begin at multiples of 8 and their sizes are multiples of 8."""
 
     def __init__(self, threads: int | None = None) -> None:
         """Starts the threads; by default up to 8 of the CPUs that this process may use."""
         self._threads = threads or min(_MAX_THREADS, len(os.sched_getaffinity(0)))
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="compare")
-
-    def __enter__(self) -> "Comparer":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Ends the threads."""

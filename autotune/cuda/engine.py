@@ -4,7 +4,6 @@ import contextlib
 import gc
 import os
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Final
 
 from numba.core import config
@@ -25,6 +24,7 @@ from pega_tune.errors import DeviceError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.staged import staged
 from pega_tune.kernels.batch_probe import probe_batch
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.compiling import compile_ptx, kernel_digest, kernel_name, link_cubin
 from pega_tune.kernels.context import PrimaryContext
 from pega_tune.kernels.driver import DriverCallError, DriverTable
@@ -52,7 +52,7 @@ _WARM_UP: Final[tuple[CopyPlan, ...]] = (
 _FUSED: Final = PlanPair(staged(), staged(), fused=True)
 
 
-class CudaEngine:
+class CudaEngine(Closing):
     """Measures one GPU; it is made and used in one thread of a process that has not been forked from a CUDA user."""
 
     def __init__(self, uuid: str, max_device_bytes: int | None = None, max_host_bytes: int | None = None) -> None:
@@ -88,14 +88,6 @@ class CudaEngine:
             self._odd = OddTransfers(self._bench)
             self._warm_up()
             self._resources = stack.pop_all()
-
-    def __enter__(self) -> "CudaEngine":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def facts(self) -> DeviceFacts:

@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.buffers import Slabs
 from pega_tune.autotune.cuda.machinery import Backends, Machinery
+from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.event_pool import EventPool
 from pega_tune.kernels.executor import Execution
@@ -22,7 +22,7 @@ from pega_tune.kernels.stream import Event, Stream, elapsed_s
 from pega_tune.kernels.waiting import wait_all
 
 
-class Lane:
+class Lane(Closing):
     """One direction; it runs one transfer at a time.
 
     Attributes:
@@ -38,14 +38,6 @@ class Lane:
         self._signals: dict[bool, Signals] = {}
         self._resources = contextlib.ExitStack()
         self._service = self._resources.enter_context(Stream())
-
-    def __enter__(self) -> "Lane":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Destroys streams and events; the slabs are another's."""

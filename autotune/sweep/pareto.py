@@ -24,18 +24,26 @@ class Offer:
     threads: int
 
     @property
+    def weight(self) -> tuple[int, int]:
+        """How heavy the plan is on whatever else runs: threads here, then how far it is from the simplest backend.
+
+        Of the backends that keep no threads `direct` is the lightest: what a batched copy does on the device is the
+        driver's secret.
+        """
+        return self.threads, max(BY_SIMPLICITY.index(leg.backend) for leg in legs_of(self.plan))
+
+    @property
     def burden(self) -> tuple[int, int, int, int, str]:
         """Orders equally fast plans: fewer threads here, fewer anywhere, a simpler backend, no priority, the key."""
-        legs = legs_of(self.plan)
-        simplicity = max(BY_SIMPLICITY.index(leg.backend) for leg in legs)
-        priority = sum(abs(leg.stream_priority) for leg in legs)
-        return self.threads, self.plan.resident_threads, simplicity, priority, self.plan.key
+        threads, backend = self.weight
+        priority = sum(abs(leg.stream_priority) for leg in legs_of(self.plan))
+        return threads, self.plan.resident_threads, backend, priority, self.plan.key
 
 
 def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:
-    """At most `MAX_OPTIONS` of the offers, by ascending time and, from the second on, descending threads.
+    """At most `MAX_OPTIONS` of the offers, by ascending time and, from the second on, descending weight.
 
-    The fastest, then the gentlest that is as fast within the noise, and so on among those gentler still. The fastest
+    The fastest, then the gentlest that is as fast within the noise, and so on among those lighter still. The fastest
     stays even if it is no harder on the SMs, since a look-up measures the noise from it. If there are too many, the
     gentlest of all stays and the slower ones before it go.
 
@@ -45,7 +53,7 @@ def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:
     """
     fastest, gentlest = _ends(offers, margin)
     kept = [fastest] if gentlest == fastest else [fastest, gentlest]
-    while rest := [offer for offer in offers if offer.threads < kept[-1].threads]:
+    while rest := [offer for offer in offers if offer.weight < kept[-1].weight]:
         kept.append(_ends(rest, margin)[1])
     return tuple(kept if len(kept) <= MAX_OPTIONS else [*kept[: MAX_OPTIONS - 1], kept[-1]])
 

@@ -2,13 +2,20 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
+from typing import TypeAlias
 
+from pega_tune.autotune.capability_findings import findings_of
 from pega_tune.autotune.compiler_check import CompilerError, check_compiler
+from pega_tune.autotune.devices import find_device
+from pega_tune.autotune.engine import Capabilities
+from pega_tune.autotune.findings import Finding, Status
+from pega_tune.autotune.isolated import IsolatedEngine
+from pega_tune.autotune.isolation.messages import RemoteError
 from pega_tune.errors import DeviceError, PegaTuneError
 from pega_tune.kernels import nvml, probe
 from pega_tune.kernels.facts import DeviceFacts
@@ -20,47 +27,76 @@ _STAND_IN_CAPABILITY = (9, 0)  # what the compiler is tried with where no GPU na
 _PACKAGES = ("numba", "numba-cuda", "cuda-core", "cuda-bindings", "numpy", "scipy", "sqlalchemy", "alembic")
 _TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-nvjitlink")
 _TOOLCHAIN_HINT = "install the one that fits the driver: pip install 'pega-tune[cu13]' or 'pega-tune[cu12]'"
+_PACKAGES_HINT = "pip install 'pega-tune[cu13]'"
 _BREAKING = ("NUMBA_ENABLE_CUDASIM", "NUMBA_DISABLE_JIT")
 _DISTORTING = ("CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NUMBA_CUDA_DEBUGINFO")
 
 
-class Status(StrEnum):
-    """How a part is; a sweep on a GPU needs that none has failed."""
-
-    OK = "ok"
-    WARNING = "warning"
-    FAILED = "failed"
+Ask: TypeAlias = Callable[[DeviceFacts], Capabilities]
+"""Starts the engine of a device, and asks it; raises `DeviceError`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """What was found out about one part.
+class Examination:
+    """What was found out.
 
     Attributes:
-        part: its name.
-        status: how it is.
-        detail: one line.
-        hint: what to do; empty if nothing is to be done.
+        findings: one for each part.
+        capabilities: of the devices whose engine starts, by their UUID.
     """
 
-    part: str
-    status: Status
-    detail: str
-    hint: str = ""
+    findings: tuple[Finding, ...]
+    capabilities: Mapping[str, Capabilities]
+
+    @property
+    def usable(self) -> bool:
+        """Whether a GPU can be swept here."""
+        return all(finding.status is not Status.FAILED for finding in self.findings)
 
 
-def examine(database: str) -> Iterator[Finding]:
-    """Yields the findings as they are made; compiling takes some seconds.
+def examine(database: str) -> Examination:
+    """Looks at everything; compiling, and starting the engine of every GPU, take some seconds each.
 
     Args:
         database: its URL; it is looked at, never created or migrated.
     """
+    devices, driver = _driver()
+    capabilities, findings = examine_devices(devices)
+    return Examination((*_before(driver), *findings, *_after(devices, database)), capabilities)
+
+
+def examine_devices(
+    devices: tuple[DeviceFacts, ...], ask: Ask | None = None
+) -> tuple[dict[str, Capabilities], tuple[Finding, ...]]:
+    """What the engines of devices can do, by UUID, and what is found about each device.
+
+    Args:
+        devices: in CUDA's order.
+        ask: asks an engine; None starts the real one.
+    """
+    capabilities: dict[str, Capabilities] = {}
+    findings: list[Finding] = []
+    for ordinal, facts in enumerate(devices):
+        name = f"GPU {ordinal}"
+        findings.append(_device(facts))
+        if findings[-1].status is Status.FAILED:
+            continue
+        found = _engine(name, facts, ask or ask_engine)
+        if isinstance(found, Finding):
+            findings.append(found)
+        else:
+            capabilities[facts.uuid] = found
+            findings += findings_of(name, found)
+    return capabilities, tuple(findings)
+
+
+def _before(driver: Finding) -> Iterator[Finding]:
     yield Finding("python", Status.OK, f"{sys.version.split()[0]} ({sys.executable})")
     yield _packages()
-    devices, driver = _driver()
     yield driver
-    yield from map(_device, devices)
-    yield from (_batched_copies(ordinal) for ordinal in range(len(devices)))
+
+
+def _after(devices: tuple[DeviceFacts, ...], database: str) -> Iterator[Finding]:
     yield _telemetry()
     yield _toolchain(devices)
     yield _variables()
@@ -73,9 +109,7 @@ def _packages() -> Finding:
     versions = {name: _version(name) for name in _PACKAGES}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return Finding(
-            "packages", Status.FAILED, f"not installed: {', '.join(missing)}", "pip install 'pega-tune[cu13]'"
-        )
+        return Finding("packages", Status.FAILED, f"not installed: {', '.join(missing)}", _PACKAGES_HINT)
     return Finding("packages", Status.OK, ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
@@ -97,18 +131,25 @@ def _device(facts: DeviceFacts) -> Finding:
     return Finding("device", Status.OK, detail)
 
 
-def _batched_copies(ordinal: int) -> Finding:
-    """They are tried in a process of their own, since drivers are known to crash and to hang in them."""
+def _engine(name: str, facts: DeviceFacts, ask: Ask) -> Capabilities | Finding:
+    """What the engine of a device can do, or why it does not start."""
     try:
-        from pega_tune.kernels.batch_probe import probe_batch
+        return ask(facts)
+    except DeviceError as error:
+        return Finding("engine", Status.FAILED, f"{name}: {error.message}", error.hint)
+    except RemoteError as error:  # a package that is missing or broken, for instance
+        return Finding("engine", Status.FAILED, f"{name}: {str(error).strip().splitlines()[-1]}", _PACKAGES_HINT)
 
-        support = probe_batch(ordinal)
-    except ImportError as error:
-        return Finding("batched copies", Status.WARNING, f"not tried on GPU {ordinal}: {error}")
-    if support.supported:
-        return Finding("batched copies", Status.OK, f"work on GPU {ordinal}, signature {support.signature}")
-    hint = "sweeps work, and leave batch plans out"
-    return Finding("batched copies", Status.WARNING, f"do not work on GPU {ordinal}: {support.reason}", hint)
+
+def ask_engine(facts: DeviceFacts) -> Capabilities:
+    """Starts the engine of a device in a process of its own, as a sweep does.
+
+    Raises:
+        DeviceError: it does not start.
+    """
+    choice = find_device(facts.uuid)
+    with closing(IsolatedEngine(choice.factory, choice.timeouts)) as engine:
+        return engine.capabilities()
 
 
 def _telemetry() -> Finding:

@@ -1,15 +1,20 @@
 """The hardware seam: what an engine is asked to measure, and what it answers."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
+from pega_tune.autotune.capabilities import BATCH_UNTRIED, BatchCopies, HostLimits, MappedMemory
 from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.facts import DeviceFacts, Link
 from pega_tune.kernels.plan import AnyPlan, Backend, PlanPair
 from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.stream_options import NO_PRIORITIES, PARTITIONS_UNTRIED, PartitionSupport, PriorityRange
+
+if TYPE_CHECKING:  # serving blocks are made of candidates
+    from pega_tune.autotune.serving import Segment, ServingBlock
 
 
 class MemoryLimitError(DeviceError):
@@ -133,13 +138,20 @@ class Measurement:
         phase: verification (times are zero) or a timed round.
         status: anything but `OK` takes the candidate out of the block.
         transfer_s: from the submit call to completion seen, preparation included; seconds.
-        prepare_s: the part spent ordering, merging and writing descriptors; seconds.
-        submit_s: the part spent in driver calls; seconds.
+        prepare_s: ordering, merging and writing descriptors, of both directions; seconds.
+        submit_s: driver calls, of both directions; seconds.
         device_s: between device events around the work, the longer direction; seconds, None if not measured.
         detail: why the status is not `OK`, one line.
         wait_cpu_s: processor time of the thread that waits, from submission to completion seen; seconds, None if not
             measured.
-        sm_s: sum over CTAs of their time on an SM, over the CTAs that an SM holds; seconds, None if not measured.
+        sm_s: SM-seconds: sum over CTAs of their time on an SM, over the CTAs that share one; None if not measured. It
+            and `span_s` are taken with kernels that write down their times, in an execution of their own, of which the
+            candidate's first timed round tells. Both are 0 without a kernel of ours, and unknown for batched copies,
+            for which the driver may use SMs.
+        span_s: from the first CTA's beginning to the last one's end, over all launches; seconds, None if not measured.
+        moving_s: from the first driver call to completion seen, when everything had been prepared before; seconds, None
+            if not measured. Of a load and a save at once, the second of which is prepared while the first one moves,
+            it is taken in an execution of its own right after.
     """
 
     candidate: int
@@ -152,6 +164,8 @@ class Measurement:
     detail: str = ""
     wait_cpu_s: float | None = None
     sm_s: float | None = None
+    span_s: float | None = None
+    moving_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +201,12 @@ class Capabilities:
         host_bytes: pinned host memory that a block may use, in bytes.
         other_processes: ids of processes other than ours with a context on the device; None if unknown.
         kernel_digest: identifies the copy kernels' code; empty for a simulated device.
+        priority_range: what may be asked for; drivers may give fewer, which are `priorities`.
+        partitions: SMs of the Green Contexts to which kernels can be confined.
+        batch: which batched copies work.
+        copy_engines: asynchronous copy engines; None if unknown.
+        mapped_memory: at which address kernels see pinned host memory; None if unknown.
+        host: where this process runs, and what of the host's memory it may hold.
     """
 
     backends: tuple[Backend, ...]
@@ -196,6 +216,12 @@ class Capabilities:
     host_bytes: int
     other_processes: tuple[int, ...] | None
     kernel_digest: str
+    priority_range: PriorityRange = NO_PRIORITIES
+    partitions: PartitionSupport = PARTITIONS_UNTRIED
+    batch: BatchCopies = BATCH_UNTRIED
+    copy_engines: int | None = None
+    mapped_memory: MappedMemory | None = None
+    host: HostLimits = field(default_factory=HostLimits)
 
 
 class Engine(Protocol):
@@ -222,11 +248,34 @@ class Engine(Protocol):
             EngineLostError: the candidate that runs has cost the engine; it takes no further block.
         """
 
+    def beside_decode(self, block: "ServingBlock") -> "Iterator[Segment]":
+        """Runs a serving block, yielding each segment as it ends, in the order of `ServingSchedule`.
+
+        A candidate that fails is reported once with its status and takes no further part.
+
+        Raises:
+            DeviceError: there is no such decode, or not where the block wants it; nothing has been run.
+            MemoryLimitError: the block needs more memory than there is; nothing has been run.
+            EngineLostError: the candidate that runs has cost the engine, or decode; it takes no further block.
+        """
+
     def conditions(self) -> Conditions:
         """What was sampled while the last block ran."""
 
     def close(self) -> None:
         """Gives everything back; the engine is not used again."""
+
+
+@runtime_checkable
+class RenewableEngine(Protocol):
+    """An engine in a process that can be replaced by a fresh one."""
+
+    def renew(self) -> None:
+        """Ends the process and starts another one.
+
+        Raises:
+            EngineLostError: it does not start.
+        """
 
 
 EngineFactory: TypeAlias = Callable[[], Engine]

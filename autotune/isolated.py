@@ -1,7 +1,7 @@
 """Any engine, in a child process that may crash or hang: the parent goes on, and knows which candidate did it."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from pega_tune.autotune.engine import (
@@ -13,33 +13,25 @@ from pega_tune.autotune.engine import (
     Status,
     TransferBlock,
 )
+from pega_tune.autotune.isolation.environment import EnvironmentOf, without_mps
 from pega_tune.autotune.isolation.messages import Ask, Done, Failure, RemoteError
+from pega_tune.autotune.isolation.mirrors import Block, BlockKind, ServingMirror, Taken, TransferMirror
+from pega_tune.autotune.isolation.timeouts import Timeouts
 from pega_tune.autotune.isolation.worker import ChildLostError, Loss, Worker
-from pega_tune.autotune.measuring.schedule import BlockSchedule
+from pega_tune.autotune.serving import MpsShare, Segment, ServingBlock
 from pega_tune.errors import PegaTuneError
 from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.terms import Colocation
 
 MAX_LOSSES = 3
 """Children lost in a row, without a whole block between them, after which the engine gives up."""
 
 _HINT = "`pega-tune doctor` checks the device; what was measured before is kept"
 
+_ALONE = Colocation.IDLE, MpsShare()
+"""Stands for every colocation but MPS: all of them need the same environment."""
+
 _T = TypeVar("_T", Capabilities, Conditions)
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """How long the child may be silent, in seconds.
-
-    Attributes:
-        start_s: until its engine is ready, compiling included.
-        step_s: from one measurement to the next, preparing the block included.
-        close_s: to end when asked.
-    """
-
-    start_s: float = 180.0
-    step_s: float = 60.0
-    close_s: float = 2.0
 
 
 class IsolatedEngine:
@@ -55,6 +47,8 @@ class IsolatedEngine:
         factory: EngineFactory,
         timeouts: Timeouts | None = None,
         watch: Callable[[Measurement], None] | None = None,
+        watch_segments: Callable[[Segment], None] | None = None,
+        environment_of: EnvironmentOf = without_mps,
     ) -> None:
         """Starts the first child.
 
@@ -62,6 +56,8 @@ class IsolatedEngine:
             factory: builds the engine, in the child.
             timeouts: how long the child may be silent.
             watch: called with each measurement as it comes, those of a child that is lost later included.
+            watch_segments: likewise with each segment.
+            environment_of: the environment that a child needs for a block.
 
         Raises:
             PegaTuneError: as raised by the factory in the child.
@@ -69,7 +65,11 @@ class IsolatedEngine:
         """
         self._factory = factory
         self._timeouts = timeouts or Timeouts()
-        self._watch = watch
+        self._transfers = BlockKind(TransferMirror, Measurement, watch)
+        self._serving = BlockKind(ServingMirror, Segment, watch_segments)
+        self._environment_of = environment_of
+        self._place = _ALONE
+        self._environment = environment_of(*_ALONE)
         self._worker: Worker | None = None
         self._losses = 0
         self._closed = False
@@ -95,16 +95,13 @@ class IsolatedEngine:
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
         """As `Engine.transfer`; candidates that cost a child come first, the rest when the block is whole."""
-        culprits: list[Measurement] = []
-        while True:
-            outcome = self._attempt(block)
-            if isinstance(outcome, list):
-                yield from culprits
-                yield from outcome
-                return
-            if outcome is not None:
-                culprits.append(outcome)
-                block = replace(block, excluded=block.excluded | {outcome.candidate})
+        self._enter(_ALONE)
+        return self._whole(self._transfers, block)
+
+    def beside_decode(self, block: ServingBlock) -> Iterator[Segment]:
+        """As `Engine.beside_decode`; candidates that cost a child come first, the rest when the block is whole."""
+        self._enter((block.colocation, block.mps) if block.colocation is Colocation.MPS else _ALONE)
+        return self._whole(self._serving, block)
 
     def conditions(self) -> Conditions:
         """As `Engine.conditions`; unknown if the child has been lost since the block."""
@@ -130,25 +127,37 @@ class IsolatedEngine:
         self._closed = True
         self._stop()
 
-    def _attempt(self, block: TransferBlock) -> list[Measurement] | Measurement | None:
-        """All measurements of a block; or the one of the candidate that cost the child; or None if it was nobody's."""
+    def _whole(self, kind: BlockKind[Block, Taken], block: Block) -> Iterator[Taken]:
+        """Runs a block until nobody costs a child any more."""
+        culprits: list[Taken] = []
+        while True:
+            outcome = self._attempt(kind, block)
+            if isinstance(outcome, list):
+                yield from culprits
+                yield from outcome
+                return
+            if outcome is not None:
+                culprits.append(outcome)
+                block = replace(block, excluded=block.excluded | {outcome.candidate})
+
+    def _attempt(self, kind: BlockKind[Block, Taken], block: Block) -> list[Taken] | Taken | None:
+        """All that a block gives; or what is said of the candidate that cost the child; or None if it was nobody's."""
         worker = self._running()
-        schedule = BlockSchedule(block)
-        taken: list[Measurement] = []
+        mirror = kind.mirror(block)
+        taken: list[Taken] = []
         try:
             worker.send(block)
-            while (reply := worker.receive(self._timeouts.step_s)) is not Done.BLOCK:
+            while (reply := worker.receive(self._timeouts.before(block, not taken))) is not Done.BLOCK:
                 if isinstance(reply, Failure):
                     raise self._loss_or_error(reply, started=bool(taken))
-                assert isinstance(reply, Measurement)
-                schedule.record(reply)
+                assert isinstance(reply, kind.taken)
+                mirror.record(reply)
                 taken.append(reply)
-                if self._watch is not None:
-                    self._watch(reply)
+                if kind.watch is not None:
+                    kind.watch(reply)
         except ChildLostError as lost:
             self._count(lost.loss)
-            step = schedule.next()
-            return Measurement(step.candidate, step.phase, lost.loss.status, detail=lost.loss.detail) if step else None
+            return mirror.blame(lost.loss)
         except PegaTuneError:
             raise  # an orderly refusal: the child is ready for the next request
         except BaseException:
@@ -189,9 +198,19 @@ class IsolatedEngine:
         assert self._worker is not None
         return self._worker
 
+    def _enter(self, place: tuple[Colocation, MpsShare]) -> None:
+        """Ends a child that lives in another environment than a block needs."""
+        if place == self._place:
+            return
+        if self._place != _ALONE:
+            self._stop()  # before a daemon of which it is a client
+        environment = self._environment_of(*place)
+        self._stop()
+        self._place, self._environment = place, environment
+
     def _start(self) -> DeviceFacts:
         while True:
-            self._worker = Worker(self._factory)
+            self._worker = Worker(self._factory, self._environment)
             try:
                 reply = self._worker.receive(self._timeouts.start_s)
             except ChildLostError as lost:

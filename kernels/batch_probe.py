@@ -1,10 +1,8 @@
 """Whether batched copies work here, tried in a child process: drivers are known to crash and to hang in them."""
 
-import ctypes
 import importlib
 import json
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,19 +12,13 @@ from typing import Final, TypeAlias
 
 from pega_tune.errors import PegaTuneError
 from pega_tune.kernels.batch_call import BatchSignature
+from pega_tune.kernels.interpreter import command_of, die_with, signal_name
 
 TIMEOUT_S: Final = 60.0
 """A driver may take ten seconds to start on a host with many devices; the copies themselves take milliseconds."""
 
 _REAP_S = 5.0  # a process that the kernel cannot end within this is stuck in a driver, and waiting longer is no use
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _LONGEST_REASON = 200  # characters
-
-# A plain interpreter, not multiprocessing: the caller may be a daemonic process itself, which may not have children.
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from pega_tune.kernels.batch_probe import answer; answer(*sys.argv[2:])"
-)
 
 Attempt: TypeAlias = Callable[[int], BatchSignature]
 """Copies in batches on the device of an ordinal, and returns the signature that worked, or raises. It is imported by
@@ -64,7 +56,7 @@ def probe_batch(ordinal: int, attempt: Attempt | None = None, timeout_s: float =
     name = (
         f"{attempt.__module__}:{attempt.__qualname__}" if attempt else "pega_tune.kernels.batch_trial:copy_and_verify"
     )
-    command = [sys.executable, "-c", _BOOT, json.dumps(sys.path), str(os.getpid()), name, str(ordinal)]
+    command = command_of(__name__, "answer", str(os.getpid()), name, str(ordinal))
     try:
         child = subprocess.Popen(  # noqa: S603 - our own interpreter and code
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
@@ -88,7 +80,7 @@ def answer(parent_pid: str, attempt: str, ordinal: str) -> None:
         attempt: `module:function`.
         ordinal: index of the device.
     """
-    _die_with(int(parent_pid))
+    die_with(int(parent_pid))
     try:
         signature = _find(attempt)(int(ordinal))
         message = {"signature": str(signature)}
@@ -110,7 +102,7 @@ def _find(name: str) -> Attempt:
 def _read(output: str, code: int) -> BatchSupport:
     """What the child said, unless it died, be it behind a good answer: a driver that crashes on leaving is no good."""
     if code < 0:
-        return BatchSupport.no(f"the probe was killed by {_signal_name(-code)}")
+        return BatchSupport.no(f"the probe was killed by {signal_name(-code)}")
     if code > 0:
         return BatchSupport.no(f"the probe ended with code {code}")
     try:
@@ -129,18 +121,3 @@ def _end(child: "subprocess.Popen[str]") -> None:
             child.wait(_REAP_S)
     if child.stdout:
         child.stdout.close()
-
-
-def _die_with(parent_pid: int) -> None:
-    """A child that hangs does not notice that its parent has gone, so the kernel is asked to end it then."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent_pid:
-            os._exit(1)  # the parent ended before it was watched
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

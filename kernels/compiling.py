@@ -1,49 +1,25 @@
-"""From the kernels' sources to PTX and to a loadable cubin. Needs the toolkit's compiler libraries, but no GPU.
+"""The copy kernels as PTX and as loadable cubins: out of a cache, or compiled, which needs no GPU.
 
-The cubin is linked here and never by the driver, which refuses the PTX of a toolkit newer than itself.
+Neither the kernels' sources nor the compiler are imported before something has to be compiled.
 """
 
+import functools
 import hashlib
-import re
-from functools import cache
-from typing import TypeAlias
+from collections.abc import Callable
 
-from cuda.bindings.nvjitlink import nvJitLinkError
-from cuda.bindings.nvvm import nvvmError
-from cuda.core import Linker, LinkerOptions, ObjectCode
-from cuda.pathfinder import DynamicLibNotFoundError, load_nvidia_dynamic_lib
-from numba import cuda
-from numba.cuda import types
-from numba.cuda.cudadrv.error import CCSupportError, NvvmError, NvvmSupportError
-
-from pega_tune.errors import DeviceError
-from pega_tune.kernels.copy_kernels import KERNELS
-from pega_tune.kernels.plan import MAX_THREADS, Variant
-
-ComputeCapability: TypeAlias = tuple[int, int]
-
-_INSTALL = "install the compiler that fits the driver: pega-tune[cu13], or pega-tune[cu12] for a CUDA 12 driver"
-_ALIGN = "nvidia-nvvm and nvidia-nvjitlink must be of one release that knows the GPU; " + _INSTALL
-
-_LINK_FAILURES = (DynamicLibNotFoundError, nvJitLinkError)
-_COMPILE_FAILURES = (DynamicLibNotFoundError, NvvmSupportError, CCSupportError, NvvmError, nvvmError)
-
-_ENTRY = re.compile(r"\.visible \.entry (\w+)\(")
+from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
+from pega_tune.kernels.compile_key import key_of, sources_digest
+from pega_tune.kernels.plan import Variant
+from pega_tune.kernels.recipe import ComputeCapability, DeviceFunction, Recipe
 
 
-class CompilerError(DeviceError):
-    """The CUDA compiler libraries are missing, or cannot compile for the device."""
-
-    code = "compiler"
-
-
-def kernel_name(variant: Variant) -> str:
-    """Name of the kernel's entry point, in PTX and in the cubin."""
-    return f"pega_copy_{variant}"
+def kernel_name(variant: Variant, *, timed: bool = False) -> str:
+    """Name of the entry point of a kernel, or of its timed variant, in PTX and in the cubin."""
+    return f"pega_copy_{variant}_timed" if timed else f"pega_copy_{variant}"
 
 
-@cache
-def compile_ptx(variant: Variant, compute_capability: ComputeCapability) -> str:
+@functools.cache
+def compile_ptx(variant: Variant, compute_capability: ComputeCapability, cache: CompileCache = NO_CACHE) -> str:
     """The PTX of one kernel: code alone, the same in every process and checkout.
 
     The kernel takes two 64-bit arguments (address of the descriptors, number of descriptors) and is bounded to the 64
@@ -52,64 +28,82 @@ def compile_ptx(variant: Variant, compute_capability: ComputeCapability) -> str:
     Args:
         variant: which kernel.
         compute_capability: (major, minor) of the device, 7.5 and up.
+        cache: where to look for it first, and to keep it.
 
     Raises:
         CompilerError: a part of the compiler is missing, or does not support the device.
     """
-    signature = types.void(types.int64, types.int64)
-    # Spelt out where numba's environment variables set the default.
-    options = {"device": False, "abi": "numba", "launch_bounds": MAX_THREADS, "debug": False, "opt": True}
-    try:
-        ptx, _ = cuda.compile(KERNELS[variant], signature, cc=compute_capability, **options)
-    except _COMPILE_FAILURES as error:
-        raise compiler_error(error, compute_capability) from error
-    return _canonical(ptx, kernel_name(variant))
+
+    def source() -> DeviceFunction:
+        from pega_tune.kernels.copy_kernels import KERNELS
+
+        return KERNELS[variant]
+
+    return kernel_ptx(source, Recipe(kernel_name(variant), compute_capability), cache)
 
 
-@cache
-def kernel_digest(compute_capability: ComputeCapability) -> str:
-    """SHA-256 of the PTX of all kernels: what a measurement of them depends on. Raises as `compile_ptx`."""
-    texts = (compile_ptx(variant, compute_capability) for variant in Variant)
+@functools.cache
+def compile_timed_ptx(variant: Variant, compute_capability: ComputeCapability, cache: CompileCache = NO_CACHE) -> str:
+    """The PTX of the variant of a kernel that writes down the spans of its CTAs, at the address in a third argument.
+
+    It is no part of the digest. Otherwise as `compile_ptx`.
+    """
+
+    def source() -> DeviceFunction:
+        from pega_tune.kernels.copy_kernels import TIMED_KERNELS
+
+        return TIMED_KERNELS[variant]
+
+    return kernel_ptx(source, Recipe(kernel_name(variant, timed=True), compute_capability), cache)
+
+
+@functools.cache
+def kernel_digest(compute_capability: ComputeCapability, cache: CompileCache = NO_CACHE) -> str:
+    """SHA-256 of the PTX of all kernels but their timed variants: what a measurement depends on.
+
+    Raises as `compile_ptx`.
+    """
+    texts = (compile_ptx(variant, compute_capability, cache) for variant in Variant)
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def link_cubin(ptx: str, compute_capability: ComputeCapability) -> bytes:
+def kernel_ptx(source: Callable[[], DeviceFunction], recipe: Recipe, cache: CompileCache = NO_CACHE) -> str:
+    """The PTX of a kernel.
+
+    Args:
+        source: imports its source, a function of a module of this package, every argument of which is an int64.
+        recipe: what to make of it.
+        cache: where to look for it first, and to keep it.
+
+    Raises:
+        CompilerError: a part of the compiler is missing, or does not support the device.
+    """
+
+    def name() -> str:
+        bounds = recipe.name, recipe.compute_capability, recipe.launch_bounds
+        return key_of(sources_digest(), cache.variables, bounds) + ".ptx"
+
+    def make() -> bytes:
+        from pega_tune.kernels.compiler import compile_source
+
+        return compile_source(source(), recipe).encode()
+
+    return cache.kept(name, make).decode()
+
+
+def link_cubin(ptx: str, compute_capability: ComputeCapability, cache: CompileCache = NO_CACHE) -> bytes:
     """Machine code for the device, as an ELF image that `cuModuleLoadData` and `cuLibraryLoadData` take.
 
     Raises:
         CompilerError: nvJitLink is missing, or does not know the PTX version or the device.
     """
-    major, minor = compute_capability
-    options = LinkerOptions(arch=f"sm_{major}{minor}")
-    try:
-        # Without the library the linker would fall back on the driver.
-        load_nvidia_dynamic_lib("nvJitLink")
-        return bytes(Linker(ObjectCode.from_ptx(ptx.encode()), options=options).link("cubin").code)
-    except _LINK_FAILURES as error:
-        raise compiler_error(error, compute_capability) from error
 
+    def name() -> str:
+        return key_of(sources_digest(), cache.variables, ptx, compute_capability) + ".cubin"
 
-def compiler_error(error: Exception, compute_capability: ComputeCapability) -> CompilerError:
-    """What to tell the user about a failure of the toolchain: one line, and what to install."""
-    if isinstance(error, DynamicLibNotFoundError):
-        library = re.search(r'"([^" ]+)', str(error))
-        return CompilerError(f"{library[1] if library else 'a CUDA library'} is missing", _INSTALL)
-    if isinstance(error, NvvmSupportError):
-        return CompilerError("libnvvm is missing", _INSTALL)
-    major, minor = compute_capability
-    words = " ".join(str(error).replace("\0", "").split())
-    stage = "nvJitLink" if isinstance(error, nvJitLinkError) else "NVVM"
-    return CompilerError(f"{stage} cannot compile for compute capability {major}.{minor}: {words}", _ALIGN)
+    def make() -> bytes:
+        from pega_tune.kernels.compiler import link
 
+        return link(ptx, compute_capability)
 
-def _canonical(ptx: str, name: str) -> str:
-    """PTX without comments, blank lines and numba's unused environment variable, and with a name of our own.
-
-    The names that numba makes hold the module and a count of what was compiled before in the process.
-    """
-    entry = _ENTRY.search(ptx)
-    if entry is None:
-        raise AssertionError("the compiled kernel has no entry point")
-    lines = (line.split("//")[0].strip() for line in ptx.splitlines())
-    code = "\n".join(line for line in lines if line and "NumbaEnv" not in line)
-    return code.replace(entry[1], name) + "\n"
+    return cache.kept(name, make)

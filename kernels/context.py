@@ -1,12 +1,16 @@
 """CUDA contexts, and the seam to cuda.bindings: one way to call the driver, one error for what it answers."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cuda.bindings import driver
 
 from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.driver import SUCCESS, DriverCallError, DriverMissingError
+
+Call: TypeAlias = Callable[..., Any]
+"""What calls driver functions by their name: `call`, or what a test puts in its place."""
 
 
 def call(function: str, *arguments: Any) -> Any:
@@ -30,14 +34,19 @@ def call(function: str, *arguments: Any) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-def release(function: str, *arguments: Any) -> None:
+def release(function: str, *arguments: Any, through: Call = call) -> None:
     """Calls a driver function that gives something back; in a lost context there is nothing left to give back.
+
+    Args:
+        function: its name.
+        arguments: its arguments.
+        through: what calls it.
 
     Raises:
         DriverCallError: it failed in a context that still works.
     """
     try:
-        call(function, *arguments)
+        through(function, *arguments)
     except DriverCallError as error:
         if not error.is_sticky:
             raise
@@ -87,6 +96,11 @@ class PrimaryContext(Closing):
             release("cuDevicePrimaryCtxRelease", self._device)
             if not self._is_active():
                 release("cuCtxSetCurrent", driver.CUcontext())
+
+    @property
+    def device(self) -> Any:
+        """The device as cuda.bindings has it."""
+        return self._device
 
     def synchronize(self) -> None:
         """Waits for all work of the context.

@@ -1,18 +1,20 @@
 """The copy kernels: teams of threads that move ranges between device memory and mapped host memory.
 
-Everything but the two kernels at the end is built from an `Access` per width and a `jit`, so that the very same source
+Everything but the kernels at the end is built from an `Access` per width and a `jit`, so that the very same source
 runs as device code over inline PTX and as plain Python over a modelled memory. Arithmetic is int64 throughout: device
 addresses stay far below 2^63, and numba takes a mix of signed and unsigned 64-bit operands through float64.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from numba import cuda, int64
 
 from pega_tune.kernels.plan import Variant
-from pega_tune.kernels.ptx import Access, access, warp_size
+from pega_tune.kernels.ptx import Access, access, global_timer, warp_size
+from pega_tune.kernels.recipe import DeviceFunction
+from pega_tune.kernels.spans import SPAN_BYTES
 
 UNROLL = 8
 """Loads that a thread has in flight before its first store: with 16 bytes each, a warp covers 4 KiB."""
@@ -20,7 +22,6 @@ UNROLL = 8
 DESCRIPTOR_BYTES = 24
 """A descriptor is three uint64: destination, source, bytes."""
 
-DeviceFunction: TypeAlias = Callable[..., Any]
 Jit: TypeAlias = Callable[[DeviceFunction], DeviceFunction]
 
 
@@ -204,10 +205,9 @@ def _last_pass(data: Access, jit: Jit) -> DeviceFunction:
 
 
 # Inlined before typing: numba compiles a called device function for the GPU in the machine, and fails without one.
-_copy_ranges = build_copy_ranges(
-    Accesses(access(16), access(8), access(4), access(1), descriptor=access(8, load_hint="")),
-    cuda.jit(device=True, inline="always"),
-)
+_inline = cuda.jit(device=True, inline="always")
+_word = access(8, load_hint="")
+_copy_ranges = build_copy_ranges(Accesses(access(16), access(8), access(4), access(1), descriptor=_word), _inline)
 
 
 def copy_block(descriptors: int, count: int) -> None:
@@ -225,3 +225,25 @@ def copy_warp(descriptors: int, count: int) -> None:
 
 KERNELS: dict[Variant, DeviceFunction] = {Variant.BLOCK: copy_block, Variant.WARP: copy_warp}
 """The kernels' sources. Arguments: int64 address of the descriptors, 8-aligned; int64 number of descriptors."""
+
+
+def _timed(kernel: DeviceFunction) -> DeviceFunction:
+    """The same kernel, whose first thread of each CTA writes down the CTA's span.
+
+    Stores are predicated rather than branched around, so that no thread can reach the barrier by a way of its own.
+    """
+    copy, store_if = _inline(kernel), _word.store_if
+
+    def timed(descriptors: int, count: int, spans: int) -> None:
+        leads = cuda.threadIdx.x == 0
+        span = spans + SPAN_BYTES * int64(cuda.blockIdx.x)
+        store_if(span, global_timer(), leads)
+        copy(descriptors, count)
+        cuda.syncthreads()
+        store_if(span + 8, global_timer(), leads)
+
+    return timed
+
+
+TIMED_KERNELS: dict[Variant, DeviceFunction] = {variant: _timed(kernel) for variant, kernel in KERNELS.items()}
+"""Variants of the kernels for measuring alone. A third argument: int64 address of a span per CTA, 8-aligned."""

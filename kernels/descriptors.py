@@ -27,12 +27,14 @@ class DescriptorSpace:
         pinned_address: host address of the view.
         device_address: device memory of the same size.
         capacity: descriptors that fit.
+        pinned_alias: address of the view for kernels; None if they cannot read it.
     """
 
     pinned: NDArray[np.uint64]
     pinned_address: int
     device_address: int
     capacity: int
+    pinned_alias: int | None = None
 
     def __post_init__(self) -> None:
         pinned = self.pinned

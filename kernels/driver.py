@@ -41,6 +41,7 @@ class DriverFunction(IntEnum):
     MEMCPY_2D_ASYNC = 8
     MEMCPY_BATCH_ASYNC_V1 = 9
     MEMCPY_BATCH_ASYNC_V2 = 10
+    GRAPH_LAUNCH = 11
 
     @property
     def symbol(self) -> str:
@@ -72,6 +73,7 @@ _ENTRIES = (
     _Entry("cuMemcpy2DAsync"),
     _Entry("cuMemcpyBatchAsync", 12_080),
     _Entry("cuMemcpyBatchAsync", 13_000),
+    _Entry("cuGraphLaunch"),
 )
 
 

@@ -1,20 +1,22 @@
 """Runs programs: one native function that makes the driver calls of a command array, and its faces.
 
-It runs without the GIL and never waits: at a barrier whose event is pending it returns, and goes on there next time.
+It runs without the GIL and never waits: at a barrier whose event is pending it returns, and goes on there next time;
+where a program gives way it returns, and goes on behind.
 """
 
 from array import array
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import numpy as np
 from numba import carray, types
 from numpy.typing import NDArray
 
+from pega_tune.kernels.commands import WORDS, Commands, Op
 from pega_tune.kernels.driver import NOT_READY, SUCCESS, DriverCallError, DriverFunction, DriverTable
 from pega_tune.kernels.native import callback, foreign, native, pointer
-from pega_tune.kernels.program import WORDS, Commands, Op, Program, StaleError
+from pega_tune.kernels.program import Program, StaleError
 from pega_tune.kernels.ranges import Addresses
 
 # In cuda.h CUdeviceptr, CUfunction, CUstream, CUevent, pointers and size_t have 64 bits, unsigned int has 32.
@@ -31,8 +33,8 @@ _launch_kernel = foreign(  # function, grid x y z, block x y z, shared bytes, st
 _event_record = foreign(_u64, _u64)  # event, stream
 _event_query = foreign(_u64)  # event
 _stream_wait_event = foreign(_u64, _u64, _u32)  # stream, event, flags
+_host_function = foreign(_u64)  # argument
 
-# Native code takes plain integers; which function a command calls is told once.
 _FUNCTIONS: Final = {
     Op.COPY_TO_DEVICE: DriverFunction.MEMCPY_HTOD_ASYNC,
     Op.COPY_TO_HOST: DriverFunction.MEMCPY_DTOH_ASYNC,
@@ -46,12 +48,14 @@ _FUNCTIONS: Final = {
     Op.AWAIT: DriverFunction.STREAM_WAIT_EVENT,
     Op.BARRIER: DriverFunction.EVENT_QUERY,
 }
-_FUNCTION_OF = np.array([_FUNCTIONS[op] for op in Op], np.int64)
+
+# Native code takes plain integers.
 _COPY_TO_DEVICE, _COPY_TO_HOST = int(Op.COPY_TO_DEVICE), int(Op.COPY_TO_HOST)
 _COPIES_TO_DEVICE, _COPIES_TO_HOST = int(Op.COPIES_TO_DEVICE), int(Op.COPIES_TO_HOST)
 _COPY_2D, _BATCH_V1, _BATCH_V2 = int(Op.COPY_2D), int(Op.BATCH_V1), int(Op.BATCH_V2)
 _LAUNCH, _RECORD, _AWAIT, _BARRIER = int(Op.LAUNCH), int(Op.RECORD), int(Op.AWAIT), int(Op.BARRIER)
-_TABLE_LENGTH = len(DriverFunction)
+_CALL, _YIELD = int(Op.CALL), int(Op.YIELD)
+_OPS = len(Op)
 
 _NOT_SUPPORTED: Final = 801  # CUDA_ERROR_NOT_SUPPORTED, which we answer for functions that the driver has not
 
@@ -75,16 +79,17 @@ class Execution:
     def __init__(self, table: DriverTable, program: Program) -> None:
         self.program: Final = program
         self._table = table
+        self._addresses = functions_of(table)
         self._words = program.commands.view(np.uint64)
         place = array("q", (0, 0))
         self.progress: Final = np.frombuffer(place, np.int64)
         self.progress_address: Final = place.buffer_info()[0]  # asking numpy for it takes a microsecond
 
     def advance(self) -> Progress:
-        """Submits commands up to the next barrier whose event has not happened yet, and returns.
+        """Submits commands up to where the program gives way, or a barrier's event has not happened yet, and returns.
 
         Returns:
-            `PENDING` if it stands at a barrier; `SUBMITTED` if every command has been submitted.
+            `PENDING` if it stands at a barrier, or gives way; `SUBMITTED` if every command has been submitted.
 
         Raises:
             StaleError: the buffers of the program have been prepared anew.
@@ -92,7 +97,7 @@ class Execution:
                 before it may be under way, and the program goes no further.
         """
         self.require_lease()
-        status = _advance(self._table.addresses, self._words, self.progress)
+        status = _advance(self._addresses, self._words, self.progress)
         if status == SUCCESS:
             return Progress.SUBMITTED
         if status == NOT_READY:
@@ -128,37 +133,51 @@ def failure(table: DriverTable, commands: Commands, status: int, place: tuple[in
     position, copy = place
     op = Op(commands["op"][position])
     index = copy if op in (Op.COPIES_TO_DEVICE, Op.COPIES_TO_HOST) else position
-    return DriverCallError(_FUNCTIONS[op].symbol, status, table.name_of(status), index)
+    function = _FUNCTIONS[op].symbol if op in _FUNCTIONS else "host work"
+    return DriverCallError(function, status, table.name_of(status), index)
+
+
+@lru_cache(maxsize=8)
+def functions_of(table: DriverTable) -> Addresses:
+    """(len(Op),) addresses of the functions that commands call, indexed by `Op`; 0 for those that the driver has not.
+
+    It is told to native code by each call, as the cache of that does not see when other modules change.
+    """
+    return np.array([table.addresses[_FUNCTIONS[op]] if op in _FUNCTIONS else 0 for op in Op], np.uint64)
 
 
 @cache
 def advance_address() -> int:
-    """Address of `int advance(table, commands, count, progress)` for native code of other modules (see `foreign`).
+    """Address of `int advance(functions, commands, count, progress)` for native code of other modules (see `foreign`).
 
-    All arguments are uint64: the address of a driver table, that of commands and their number, and that of two int64.
+    All arguments are uint64: the address of `functions_of` a driver, that of commands and their number, and that of
+    two int64.
     The first of these is the index of the next command, read and written. The second receives the index of the copy
     at which a call failed inside a command with many. The answer is `SUCCESS` when everything has been submitted,
-    `NOT_READY` at a barrier whose event has not happened, else the CUresult of the call that failed, to which the
-    progress then points.
+    `NOT_READY` at a barrier whose event has not happened, to which the progress then points, and behind a command that
+    gives way, else the CUresult of the call that failed, to which the progress points too.
     """
     address: int = callback(types.int32(_u64, _u64, _u64, _u64))(_advance_at).address
     return address
 
 
-def _advance_at(table: Any, commands: Any, count: Any, progress: Any) -> Any:
+def _advance_at(functions: Any, commands: Any, count: Any, progress: Any) -> Any:
     return _advance(
-        carray(pointer(table), _TABLE_LENGTH, np.uint64),
+        carray(pointer(functions), _OPS, np.uint64),
         carray(pointer(commands), np.int64(count) * WORDS, np.uint64),
         carray(pointer(progress), 2, np.int64),
     )
 
 
 @native
-def _advance(table: Addresses, words: Addresses, progress: NDArray[np.int64]) -> int:
+def _advance(functions: Addresses, words: Addresses, progress: NDArray[np.int64]) -> int:
     """Runs (n x WORDS,) words from the position on."""
     for first in range(progress[0] * WORDS, words.shape[0], WORDS):
         command = words[first : first + WORDS]
-        address = table[_FUNCTION_OF[np.int64(command[0])]]
+        if command[0] == _YIELD:
+            progress[0] += 1
+            return NOT_READY
+        address = command[2] if command[0] == _CALL else functions[np.int64(command[0])]
         status = _call(address, command, progress) if address else _NOT_SUPPORTED
         if status != SUCCESS:
             return status
@@ -201,6 +220,8 @@ def _call_for_each(address: np.uint64, command: Addresses, progress: NDArray[np.
 @native
 def _call_rarely(address: np.uint64, command: Addresses) -> int:
     op, stream = command[0], command[1]
+    if op == _CALL:
+        return _host_function(address, (command[3],))
     a, b, c, d, e, f, g = command[2], command[3], command[4], command[5], command[6], command[7], command[8]
     if op == _AWAIT:
         return _stream_wait_event(address, (stream, a, 0))

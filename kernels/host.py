@@ -82,17 +82,24 @@ class Host:
 
     def numa_distance(self, bus_id: str, cpus: Iterable[int] | None = None) -> int | None:
         """Distance from the nearest of `cpus` (those this process may run on) to the device's node; 10 is local."""
-        node = self._number(self._pci(bus_id) / "numa_node")
+        node = self.numa_node(bus_id)
         distances = (self._text(f"sys/devices/system/node/node{node}/distance") or "").split()
-        if node is None or node < 0 or not distances:
+        if node is None or not distances:
             return None
-        allowed = set(os.sched_getaffinity(0) if cpus is None else cpus)
-        near = [
-            int(distance)
-            for other, distance in zip(self._nodes(), distances, strict=False)
-            if allowed & _cpu_list(self._text(f"sys/devices/system/node/node{other}/cpulist") or "")
-        ]
+        ours = self.process_nodes(cpus)
+        near = [int(d) for other, d in zip(self._nodes(), distances, strict=False) if other in ours]
         return min(near, default=None)
+
+    def numa_node(self, bus_id: str) -> int | None:
+        """The NUMA node that a PCI function is attached to."""
+        node = self._number(self._pci(bus_id) / "numa_node")
+        return None if node is None or node < 0 else node
+
+    def process_nodes(self, cpus: Iterable[int] | None = None) -> tuple[int, ...]:
+        """The NUMA nodes of `cpus` (those this process may run on), ascending; empty if the host does not tell."""
+        allowed = set(os.sched_getaffinity(0) if cpus is None else cpus)
+        lists = {node: self._text(f"sys/devices/system/node/node{node}/cpulist") or "" for node in self._nodes()}
+        return tuple(node for node, listed in lists.items() if allowed & _cpu_list(listed))
 
     def iommu(self, bus_id: str) -> bool | None:
         """Whether transfers of the device pass an IOMMU that translates."""
@@ -111,6 +118,12 @@ class Host:
         """Bytes left below the tightest memory limit of our control groups; None without a limit."""
         left = [room for folder in self._cgroups() if (room := self._headroom(folder)) is not None]
         return min(left, default=None)
+
+    def cgroup_limit_bytes(self) -> int | None:
+        """The tightest memory limit of our control groups in bytes; None without one."""
+        files = (folder / name for folder in self._cgroups() for name in ("memory.max", "memory.limit_in_bytes"))
+        limits = (limit for file in files if (limit := self._number(file)) is not None)
+        return min((limit for limit in limits if limit < _UNLIMITED_BYTES), default=None)
 
     def _cgroups(self) -> list[Path]:
         """Our control group and all above it; inside a container its own path is often mounted as the root."""

@@ -15,6 +15,7 @@ ALIGNMENT: Final = 16
 """What lies in staging lies there as on the host modulo so many bytes, the widest access of the copy kernels."""
 
 _UNORDERED = -1
+_BLOCK = 256  # ranges that are looked at together, a few kilobytes
 _IN_PLACE = np.empty(0, np.int32)  # stands for the order 0, 1, 2, ...
 
 
@@ -96,10 +97,12 @@ def _find_runs(
     """
     in_place, low_bits = order.shape[0] == 0, np.uint64(ALIGNMENT - 1)
     first = np.int64(0) if in_place else np.int64(order[0])
-    start = last = host[first]
-    end = start + nbytes[first]
-    owner = allocation[first]
+    start, owner = host[first], allocation[first]
     used, padding, count = np.uint64(0), start & low_bits, 0
+    if in_place:
+        skipped = _joined_blocks(host, nbytes, allocation) * _BLOCK
+        host, nbytes, allocation = host[skipped:], nbytes[skipped:], allocation[skipped:]
+    last, end = host[first], host[first] + nbytes[first]
     for k in range(1, host.shape[0]):
         i = k if in_place else np.int64(order[k])
         at = host[i]
@@ -114,3 +117,23 @@ def _find_runs(
         last, end = at, at + nbytes[i]
     runs[0, count], runs[1, count] = start, end - start
     return count + 1, np.int64(padding)
+
+
+@native
+def _joined_blocks(host: Addresses, nbytes: Addresses, allocation: Ids) -> int:
+    """Blocks of ranges behind the first one that continue its run, one after another.
+
+    There is no branch inside a block, so that it takes vector instructions: half the time for a batch that is one run.
+    """
+    blocks: int = (host.shape[0] - 1) // _BLOCK
+    for block in range(blocks):
+        first, end = block * _BLOCK, (block + 1) * _BLOCK
+        here, size, behind = host[first:end], nbytes[first:end], host[first + 1 : end + 1]
+        owner, next_owner = allocation[first:end], allocation[first + 1 : end + 1]
+        gaps, borders = np.uint64(0), np.int64(0)
+        for k in range(here.shape[0]):
+            gaps |= (here[k] + size[k]) ^ behind[k]
+            borders |= owner[k] ^ next_owner[k]
+        if gaps or borders:
+            return block
+    return blocks

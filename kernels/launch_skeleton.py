@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from pega_tune.kernels.commands import COMMAND, WORDS
 from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, DescriptorSpace
-from pega_tune.kernels.program import COMMAND, WORDS, Launch, Lease, Program, ProgramBuilder, Route
+from pega_tune.kernels.program import Launch, Lease, Program, ProgramBuilder, Route
 from pega_tune.kernels.shape import Direction
 
 # Words of a command by their place: op, stream, a, b, c, d, ...
@@ -40,7 +41,9 @@ class LaunchSkeleton:
         builder.copy(Direction.H2D, (space.device_address, space.pinned_address), 0)
         launch = len(builder) * WORDS
         builder.launch(Launch(function, 0, threads, (space.device_address, 0)))
-        self._words = array("Q", builder.finish().commands.tobytes())
+        program = builder.finish()
+        self._words = array("Q", program.commands.tobytes())
+        self._streams = program.streams
         self._bytes_at = copy + _COPY_BYTES
         self._blocks_at, self._parameters_at = launch + _LAUNCH_BLOCKS, launch + _LAUNCH_PARAMETERS
 
@@ -54,4 +57,5 @@ class LaunchSkeleton:
         words[self._bytes_at] = count * DESCRIPTOR_BYTES
         words[self._blocks_at] = blocks
         words[self._parameters_at] = base + 2 * _WORD_BYTES
-        return Program(np.frombuffer(words, COMMAND), self._end, (owner, self._space, arguments), (), lease)
+        commands, keep = np.frombuffer(words, COMMAND), (owner, self._space, arguments)
+        return Program(commands, self._end, keep, (), lease, self._streams)

@@ -9,6 +9,7 @@ from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.context import call, release
 
 _MAX_THREADS_PER_BLOCK: Final = "CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK"
+_SHARED_BYTES: Final = 0  # of dynamic shared memory, which the copy kernels do not use
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,11 @@ class KernelFunction:
 
     handle: int
     max_threads: int
+
+    def resident_blocks(self, threads: int) -> int:
+        """Most CTAs of so many threads that an SM holds at once; 0 if such a CTA cannot be launched."""
+        handle = driver.CUfunction(self.handle)
+        return int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", handle, threads, _SHARED_BYTES))
 
 
 class Module(Closing):

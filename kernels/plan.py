@@ -9,6 +9,9 @@ from pega_tune.errors import UsageError
 
 MAX_GRID_BLOCKS = 65_535
 MAX_THREADS = 1024
+MAX_THREADS_PER_SM = 2048
+"""Most resident threads of an SM on any device (CUDA C++ Programming Guide, technical specifications per compute
+capability; some devices hold 1024 or 1536)."""
 WARP_THREADS = 32
 
 
@@ -70,6 +73,10 @@ class CopyPlan:
         completion: how the host waits.
         backpressure: whether a chunk is submitted only when the one before has completed; otherwise all are enqueued
             at once. Plans without chunks have it, which changes nothing.
+        sm_partition: SMs of the Green Context in whose streams the kernels run; None leaves them all SMs. The SMs are
+            not withheld from others, and transfers that ask for as many of them share them.
+        prefer_overlap: asks the driver to keep SMs out of a batched copy, as
+            `CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE` (a hint).
     """
 
     backend: Backend
@@ -80,6 +87,8 @@ class CopyPlan:
     stream_priority: int = 0
     completion: Completion = Completion.POLL
     backpressure: bool = True
+    sm_partition: int | None = None
+    prefer_overlap: bool = False
 
     def __post_init__(self) -> None:
         runs_kernel = self.backend in (Backend.KERNEL, Backend.STAGED)
@@ -93,6 +102,15 @@ class CopyPlan:
             raise UsageError(f"chunk_bytes is at least 1, not {self.chunk_bytes}")
         if not self.backpressure and not self.is_chunked:
             raise UsageError("a plan without chunks has nothing to hold back; leave backpressure on")
+        self._check_sms(runs_kernel)
+
+    def _check_sms(self, runs_kernel: bool) -> None:
+        if self.sm_partition is not None and not runs_kernel:
+            raise UsageError(f"sm_partition is for plans with a kernel, not for {self.backend}", "leave it out")
+        if self.sm_partition is not None and self.sm_partition < 1:
+            raise UsageError(f"sm_partition is at least 1, not {self.sm_partition}")
+        if self.prefer_overlap and self.backend is not Backend.BATCH:
+            raise UsageError(f"prefer_overlap is for {Backend.BATCH} plans, not for {self.backend}", "leave it out")
 
     @property
     def is_chunked(self) -> bool:
@@ -102,7 +120,12 @@ class CopyPlan:
     @property
     def resident_threads(self) -> int:
         """Upper bound on the threads that the plan keeps on the SMs; 0 for plans that use copy engines alone."""
-        return self.threads * self.options.max_grid_blocks if self.threads and self.options else 0
+        return self.resident_threads_of(self.options.max_grid_blocks) if self.options else 0
+
+    def resident_threads_of(self, ctas: int) -> int:
+        """Upper bound on the threads that a launch of so many CTAs keeps on the SMs."""
+        threads = ctas * (self.threads or 0)
+        return threads if self.sm_partition is None else min(threads, self.sm_partition * MAX_THREADS_PER_SM)
 
     @property
     def key(self) -> str:
@@ -118,12 +141,23 @@ class CopyPlan:
             words.append("enqueue-only")
         if self.stream_priority:
             words.append(f"prio={self.stream_priority}")
+        if self.sm_partition is not None:
+            words.append(f"sms={self.sm_partition}")
+        if self.prefer_overlap:
+            words.append("prefer-overlap")
         if self.completion is not Completion.POLL:
             words.append(f"wait={self.completion}")
         return " ".join(words)
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as a JSON object; kernel bounds are flat, absent values are null."""
+        """The plan as a JSON object; kernel bounds are flat, absent values are null.
+
+        `sm_partition` and `prefer_overlap` are there only if they are asked for: plans without them look as they did
+        before there were these options, to readers of either age.
+        """
+        newer: dict[str, Any] = {"sm_partition": self.sm_partition} if self.sm_partition is not None else {}
+        if self.prefer_overlap:
+            newer["prefer_overlap"] = True
         return {
             "backend": str(self.backend),
             "variant": str(self.variant) if self.variant else None,
@@ -134,6 +168,7 @@ class CopyPlan:
             "stream_priority": self.stream_priority,
             "completion": str(self.completion),
             "backpressure": self.backpressure,
+            **newer,
         }
 
     @classmethod
@@ -144,7 +179,9 @@ class CopyPlan:
             UsageError: a value is out of its range.
             KeyError, ValueError, TypeError: the object is not a plan.
         """
-        grid = data["max_grid_blocks"]
+        grid, sms = data["max_grid_blocks"], data.get("sm_partition")
+        if sms is not None and type(sms) is not int:  # neither True nor 16.0
+            raise TypeError(f"sm_partition is a whole number, not {sms!r}")
         return cls(
             backend=Backend(data["backend"]),
             variant=Variant(data["variant"]) if data["variant"] else None,
@@ -154,6 +191,8 @@ class CopyPlan:
             stream_priority=data["stream_priority"],
             completion=Completion(data["completion"]),
             backpressure=bool(data.get("backpressure", True)),  # absent from plans stored before it was an option
+            sm_partition=sms,
+            prefer_overlap=bool(data.get("prefer_overlap", False)),
         )
 
 

@@ -3,42 +3,18 @@
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pega_tune.errors import UsageError
+from pega_tune.kernels.commands import COMMAND, WORDS, Commands, Op, addresses_of
 from pega_tune.kernels.ranges import Addresses
 from pega_tune.kernels.shape import Direction
 
-COMMAND: Final = np.dtype([(name, np.uint64) for name in ("op", "stream", *"abcdefgh")])
-"""One command: what to do, the CUstream it goes to, and its operands as `Op` gives them."""
-
-WORDS: Final = len(COMMAND.names or ())
 _OPERANDS: Final = WORDS - 2
 _PARAMETERS: Final = 5  # word of a launch that has the address of its parameter array
 _PADDING: Final = tuple((0,) * (_OPERANDS - given) for given in range(_OPERANDS + 1))
-
-Commands: TypeAlias = NDArray[Any]
-"""(n,) of `COMMAND`."""
-
-
-class Op(IntEnum):
-    """What a command does. Addresses are of host memory unless they are what is copied."""
-
-    COPY_TO_DEVICE = 0  # cuMemcpyHtoDAsync: a = destination, b = source, c = bytes
-    COPY_TO_HOST = 1  # cuMemcpyDtoHAsync: likewise
-    COPIES_TO_DEVICE = 2  # many of them: a, b, c = addresses of uint64 arrays of these, d = first, e = how many
-    COPIES_TO_HOST = 3  # likewise
-    COPY_2D = 4  # cuMemcpy2DAsync: a = address of a CUDA_MEMCPY2D
-    BATCH_V1 = 5  # cuMemcpyBatchAsync of CUDA 12.8: a to h = its arguments up to the stream
-    BATCH_V2 = 6  # cuMemcpyBatchAsync of CUDA 13.0: a to g = its arguments up to the stream
-    LAUNCH = 7  # cuLaunchKernel: a = function, b = CTAs, c = threads per CTA, d = address of its parameter array
-    RECORD = 8  # cuEventRecord: a = event
-    AWAIT = 9  # cuStreamWaitEvent: the stream goes on only when event a has happened
-    BARRIER = 10  # the program goes on only when event a has happened; the host does not wait either
 
 
 class StaleError(UsageError):
@@ -70,6 +46,8 @@ class Program:
         keep: what owns the memory that the commands refer to; it must live until `end` has happened.
         events: what was taken from the route's source, `end` maybe among it; free again when `end` has happened.
         lease: whether it may still start; None if nothing can make it stale.
+        streams: those that it gives commands to, each once, last the one in which it ends; more do no harm, but
+            whoever waits for all of them waits for those too. Empty if that has to be found in the commands.
     """
 
     commands: Commands
@@ -77,6 +55,7 @@ class Program:
     keep: tuple[Any, ...] = ()
     events: tuple[int, ...] = ()
     lease: Lease | None = None
+    streams: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.commands)
@@ -138,6 +117,7 @@ class ProgramBuilder:
         self._launches: list[tuple[int, int]] = []  # row, first argument
         self._keep: list[Any] = []
         self._events: list[int] = []
+        self._streams: set[int] = set()  # that were named
         if route.start is not None:
             self.record(route.start)
 
@@ -163,7 +143,7 @@ class ProgramBuilder:
         """
         first, count = part or (0, len(columns[2]))
         op = Op.COPIES_TO_DEVICE if _to_device(direction) else Op.COPIES_TO_HOST
-        self._add(op, stream, *map(address_of, columns), first, count)
+        self._add(op, stream, *addresses_of(columns), first, count)
         self._keep.append(columns)
 
     def copy_2d(self, parameters: int, stream: int | None = None) -> None:
@@ -199,13 +179,38 @@ class ProgramBuilder:
         """Holds the program up until an event has happened that has been recorded before."""
         self._add(Op.BARRIER, None, event)
 
+    def call(self, function: int, argument: int) -> None:
+        """Runs native code on the host when the program comes here; `keep` takes the owners of what it touches.
+
+        It may write memory that later commands read, the operands of later commands among them. It must not wait, and
+        not answer `NOT_READY`: what goes wrong in the middle of a program is better excluded before.
+
+        Args:
+            function: address of `int32 f(uint64)`; it answers 0, or a CUresult that ends the program.
+            argument: what it gets.
+        """
+        self._add(Op.CALL, None, function, argument)
+
+    def give_way(self) -> None:
+        """Lets other programs of the same thread submit before this one goes on.
+
+        A program of many long calls would otherwise keep the other direction of a transfer from beginning.
+        """
+        self._add(Op.YIELD, None)
+
     def complete_first(self, stream: int | None = None) -> None:
         """Holds the program up until what the stream has been given so far is done (completion backpressure)."""
         self.barrier(self.take_and_record(stream))
 
-    def extend(self, commands: Commands) -> None:
-        """Commands made elsewhere; (n,) of `COMMAND`."""
-        self._words.frombytes(commands.tobytes())
+    def extend(self, commands: Commands, stream: int | None = None) -> None:
+        """Commands made elsewhere.
+
+        Args:
+            commands: (n,) of `COMMAND`.
+            stream: the stream of all of them; None if that has to be found in them, which takes long.
+        """
+        self._words.frombytes(commands.view(np.uint8).data)
+        self._streams.update(commands["stream"].tolist() if stream is None else (stream,))
 
     def keep(self, *owners: Any) -> None:
         """Keeps what owns memory alive with the program."""
@@ -221,14 +226,19 @@ class ProgramBuilder:
         if self._launches:
             self._place_arguments()
         commands = np.frombuffer(self._words, COMMAND)
-        return Program(commands, end, tuple(self._keep), tuple(self._events), lease)
+        streams = *sorted(self._streams - {self.route.stream}), self.route.stream
+        return Program(commands, end, tuple(self._keep), tuple(self._events), lease, streams)
 
     def __len__(self) -> int:
         """Commands so far."""
         return len(self._words) // WORDS
 
     def _add(self, op: Op, stream: int | None, *operands: int) -> None:
-        self._words.extend((op, self.route.stream if stream is None else stream, *operands, *_PADDING[len(operands)]))
+        if stream is None:
+            stream = self.route.stream
+        else:
+            self._streams.add(stream)
+        self._words.extend((op, stream, *operands, *_PADDING[len(operands)]))
 
     def _place_arguments(self) -> None:
         """Puts addresses of the arguments, which is what cuLaunchKernel takes, behind the arguments of all launches."""
@@ -241,12 +251,6 @@ class ProgramBuilder:
         for row, first in self._launches:
             self._words[row * WORDS + _PARAMETERS] = base + 8 * (count + first)
         self._keep.append(block)
-
-
-def address_of(values: NDArray[Any]) -> int:
-    """Where an array lies; its owner must be kept alive."""
-    address: int = values.ctypes.data  # `__array_interface__` would describe every field of a command
-    return address
 
 
 def _to_device(direction: Direction) -> bool:

@@ -3,18 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.native import native
-from pega_tune.kernels.progressions import Progressions
-from pega_tune.kernels.ranges import Addresses
-
-_COLUMNS = 6
-_Copies: TypeAlias = tuple[Addresses, Addresses, Addresses, Addresses, Addresses, Addresses]  # as `Progressions`
+from pega_tune.kernels.progression_search import Table
+from pega_tune.kernels.progressions import COLUMNS, Progressions
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,51 +54,52 @@ def cut_progressions(copies: Progressions, chunk_bytes: int | None) -> Groups:
     if chunk_bytes < 1:
         raise UsageError(f"a chunk has at least 1 byte, not {chunk_bytes}")
     limit = np.uint64(min(chunk_bytes, 2**63))
-    most: int = _most_pieces(copies.columns, limit)
-    pieces = np.empty((_COLUMNS, most), np.uint64)
+    most: int = _most_pieces(copies.table, copies.count, limit)
+    pieces = np.empty((COLUMNS, most), np.uint64)
     bounds = np.zeros(most + 1, np.int64)
-    count, groups = _cut(copies.columns, limit, pieces, bounds)
-    return Groups(Progressions(*pieces[:, :count]), bounds[: groups + 1])
+    count, groups = _cut(copies.table, copies.count, limit, (pieces, bounds))
+    return Groups(Progressions(pieces, count), bounds[: groups + 1])
 
 
 @native
-def _most_pieces(copies: _Copies, limit: np.uint64) -> int:
-    """An upper bound on the pieces of (n,) copies.
+def _most_pieces(copies: Table, count: int, limit: np.uint64) -> int:
+    """An upper bound on the pieces of some copies.
 
     Between two cuts of a progression lies more than half a group, except before the first and behind the last.
     """
-    nbytes, rows = copies[2], copies[5]
     most = np.uint64(0)
-    for i in range(nbytes.shape[0]):
-        if nbytes[i] > limit:
-            most += rows[i] * ((nbytes[i] - np.uint64(1)) // limit + np.uint64(1))
+    for i in range(count):
+        nbytes, rows = copies[2, i], copies[5, i]
+        if nbytes > limit:
+            most += rows * ((nbytes - np.uint64(1)) // limit + np.uint64(1))
         else:
-            most += min(rows[i], np.uint64(2) + np.uint64(2) * rows[i] * nbytes[i] // limit)
+            most += min(rows, np.uint64(2) + np.uint64(2) * rows * nbytes // limit)
     return int(most)
 
 
 @native
-def _cut(copies: _Copies, limit: np.uint64, pieces: NDArray[np.uint64], bounds: NDArray[np.int64]) -> tuple[int, int]:
+def _cut(copies: Table, total: int, limit: np.uint64, into: tuple[Table, NDArray[np.int64]]) -> tuple[int, int]:
     """Writes the pieces and the bounds of the groups, of which there is room for enough; how many of each."""
-    device, host, nbytes, device_pitch, host_pitch, rows = copies
+    pieces, bounds = into
     count = groups = 0
     room = limit
-    for i in range(nbytes.shape[0]):
-        size = nbytes[i]
+    for i in range(total):
+        device, host, size = copies[0, i], copies[1, i], copies[2, i]
+        device_pitch, host_pitch, rows = copies[3, i], copies[4, i], copies[5, i]
         row = offset = np.uint64(0)
-        while row < rows[i]:
+        while row < rows:
             width, height = min(size - offset, limit), np.uint64(1)
             if width > room:
                 groups += 1
                 bounds[groups] = count
                 room = limit
             if size <= limit:
-                height = min(rows[i] - row, room // size)
-            pieces[0, count] = device[i] + row * device_pitch[i] + offset
-            pieces[1, count] = host[i] + row * host_pitch[i] + offset
+                height = min(rows - row, room // size)
+            pieces[0, count] = device + row * device_pitch + offset
+            pieces[1, count] = host + row * host_pitch + offset
             pieces[2, count] = width
-            pieces[3, count] = width if height == 1 else device_pitch[i]
-            pieces[4, count] = width if height == 1 else host_pitch[i]
+            pieces[3, count] = width if height == 1 else device_pitch
+            pieces[4, count] = width if height == 1 else host_pitch
             pieces[5, count] = height
             count += 1
             room -= width * height

@@ -5,7 +5,7 @@ They are not `.nc`: PTX leaves the non-coherent path undefined for data that any
 the kernel cannot know that of pages of a live cache. An ordinary load needs no such promise, sees what was written
 before the launch, mapped pinned host memory included, and costs the same: since sm_70 both paths share one L1.
 
-Source: PTX ISA, "ld", "st", "Cache Eviction Priority Hints" (PTX 7.4, sm_70) and "WARP_SZ".
+Source: PTX ISA, "ld", "st", "Cache Eviction Priority Hints" (PTX 7.4, sm_70), "WARP_SZ" and "%globaltimer".
 """
 
 from collections.abc import Callable
@@ -134,9 +134,11 @@ def _store(width: _Width, opcode: str, *, conditional: bool) -> Intrinsic:
     return _intrinsic(types.void(types.int64, width.value, *[types.boolean] * conditional), lower)
 
 
-def _warp_size() -> Intrinsic:
+def _read(source: str) -> Intrinsic:
+    """A 64-bit constant or special register."""
+
     def lower(_context: Any, builder: ir.IRBuilder, _signature: Any, _arguments: Any) -> Any:
-        return _assemble(builder, ir.IntType(64), ("mov.u64 $0, WARP_SZ;", "=l"), [])
+        return _assemble(builder, ir.IntType(64), (f"mov.u64 $0, {source};", "=l"), [])
 
     return _intrinsic(types.int64(), lower)
 
@@ -169,6 +171,10 @@ def _intrinsic(signature: Any, lower: Callable[..., Any]) -> Intrinsic:
     return made
 
 
-warp_size = _warp_size()
+warp_size = _read("WARP_SZ")
 """`warp_size() -> int64`: threads per warp, a constant to ptxas but not to the compiler before it, which would unroll
 loops that are unrolled already, and spill."""
+
+global_timer = _read("%globaltimer")
+"""`global_timer() -> int64`: nanoseconds of a clock that all SMs share. PTX leaves its resolution to the device: some
+GPUs step it every 32 ns, some about once in a microsecond."""

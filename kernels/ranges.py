@@ -52,7 +52,8 @@ class HostRegion:
 class RangeBatch:
     """The ranges of one transfer in one direction, in the order in which the caller has them.
 
-    A transfer may run its ranges in any order and several at once, so their destinations must not overlap.
+    A transfer may run its ranges in any order and several at once, so their destinations must not overlap. There may
+    be none: moving them takes no command.
 
     Attributes:
         device: (n,) device addresses.
@@ -78,9 +79,7 @@ class RangeBatch:
             _check_column(column, np.dtype(np.uint64), len(self.device))
         for ids in (self.device_allocation, self.host_allocation):
             _check_column(ids, np.dtype(np.int64), len(self.device))
-        if not len(self.nbytes):
-            raise UsageError("a batch has at least 1 range")
-        if not self.nbytes.min():
+        if not self.nbytes.all():
             raise UsageError("a range has at least 1 byte")
         if any((column > _LAST_ADDRESS - self.nbytes).any() for column in addresses):
             raise UsageError("a range runs past the end of the address space")
@@ -125,7 +124,13 @@ class RangeBatch:
         )
 
     def shape(self, direction: Direction) -> TransferShape:
-        """The shape of the transfer, its pitch unknown; for `Direction.BOTH` the batch stands for each of the two."""
+        """The shape of the transfer, its pitch unknown; for `Direction.BOTH` the batch stands for each of the two.
+
+        Raises:
+            UsageError: there are no ranges, hence no shape.
+        """
+        if not len(self):
+            raise UsageError("a batch without ranges has no shape", "there is nothing to choose a plan for")
         order = np.argsort(self.host, kind="stable")
         touching = _touching(self.host, self.nbytes, order) & _same(self.host_allocation, order)
         merging = touching & _same(self.device_allocation, order)
@@ -155,7 +160,7 @@ def _check_column(column: NDArray[Any], dtype: np.dtype[Any], length: int) -> No
 
 def _total(nbytes: Addresses) -> int:
     """The exact sum, which may pass 64 bits."""
-    if int(nbytes.max()) <= MAX_BYTES // len(nbytes):
+    if not len(nbytes) or int(nbytes.max()) <= MAX_BYTES // len(nbytes):
         return int(nbytes.sum())
     total: int = sum(nbytes.tolist())
     if total > MAX_BYTES:

@@ -1,46 +1,14 @@
 """The commands of staged transfers: DMA, kernels, and the events between them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final
 
-from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, sides
-from pega_tune.kernels.plan import WARP_THREADS, CopyPlan
-from pega_tune.kernels.program import Launch, ProgramBuilder
-from pega_tune.kernels.staged_descriptors import StagedLeg
-
-
-@dataclass(frozen=True, slots=True)
-class StagingKernel:
-    """The copy kernel with its bounds."""
-
-    function: int
-    threads: int
-    max_grid_blocks: int
-
-    @property
-    def warps(self) -> int:
-        """Warps of the largest grid."""
-        return self.max_grid_blocks * self.threads // WARP_THREADS
-
-
-class Launches:
-    """Launches of the copy kernel over descriptors that have been uploaded."""
-
-    def __init__(self, builder: ProgramBuilder, kernel: StagingKernel, descriptors: int) -> None:
-        self._builder = builder
-        self._kernel = kernel
-        self._descriptors = descriptors
-        self._row = 0
-
-    def launch(self, end: int, stream: int) -> None:
-        """Runs the descriptors from the last launch up to row `end`."""
-        kernel, count = self._kernel, end - self._row
-        blocks = min(kernel.max_grid_blocks, -(-count * WARP_THREADS // kernel.threads))
-        arguments = (self._descriptors + self._row * DESCRIPTOR_BYTES, count)
-        self._builder.launch(Launch(kernel.function, blocks, kernel.threads, arguments), stream)
-        self._row = end
+from pega_tune.kernels.descriptors import sides
+from pega_tune.kernels.plan import CopyPlan
+from pega_tune.kernels.program import ProgramBuilder
+from pega_tune.kernels.staged_launches import Launches
+from pega_tune.kernels.staged_leg import StagedLeg
 
 
 class _Signal:
@@ -69,18 +37,29 @@ class _Signal:
 
 
 class Dma:
-    """The DMA commands of a leg, group by group."""
+    """The DMA commands of a leg, group by group.
+
+    Attributes:
+        leg: whose they are.
+        parts: how many parts.
+        slots: how many slots they lie in.
+        stops: whether the program waits for one group before it goes on with the next.
+        rows: the command for each group so far.
+    """
 
     def __init__(self, builder: ProgramBuilder, leg: StagedLeg, plan: CopyPlan, stream: int) -> None:
         cut = leg.schedule
-        self.parts: Final = cut.parts
+        self.leg: Final = leg
+        self.parts: Final = cut.counts.parts
         self.slots: Final = cut.ring.slots
+        self.stops: Final = plan.chunk_bytes is not None and plan.backpressure
+        self.rows: Final[list[int]] = []
         self._builder = builder
-        self._direction = leg.direction
         self._stream = stream
         self._groups = cut.groups()
-        self._columns = (*sides(cut.staging, cut.host, leg.direction), cut.nbytes)
-        self._done = _Signal(builder) if plan.chunk_bytes and plan.backpressure else None
+        host, staging, nbytes = cut.buffers
+        self._columns = (*sides(staging, host, leg.direction), nbytes)
+        self._done = _Signal(builder)
 
     def reuses(self, part: int) -> bool:
         """Whether a part lies where an earlier one lay."""
@@ -92,19 +71,13 @@ class Dma:
         With backpressure, the program goes on with a group only when the group before it is done.
         """
         for group in self._groups[part] if part < self.parts else ():
-            if self._done is not None:
+            if self.stops:
                 self._done.hold_program()
-            self._copy(*group)
-            if self._done is not None:
+            self.rows.append(len(self._builder))
+            self._builder.copies(self.leg.direction, self._columns, group, self._stream)
+            if self.stops:
                 self._done.record(self._stream)
             yield
-
-    def _copy(self, first: int, count: int) -> None:
-        if count > 1:
-            self._builder.copies(self._direction, self._columns, (first, count), self._stream)
-            return
-        destination, source, nbytes = (int(column[first]) for column in self._columns)
-        self._builder.copy(self._direction, (destination, source), nbytes, self._stream)
 
     def enqueue(self, part: int) -> None:
         """Enqueues all groups of a part."""
@@ -145,45 +118,73 @@ class _Slots:
             self._read[part % self._dma.slots].record(self._reader)
 
 
-def load(builder: ProgramBuilder, launches: Launches, dma: Dma, rows: list[int]) -> None:
-    """DMA of one part into staging while the part before it is scattered."""
-    stream = builder.route.stream
-    side = builder.route.side_stream if dma.parts > 1 else stream
-    filled, slots = _Handoff(builder, stream, side), _Slots(builder, dma, side, stream)
-    for part, row in enumerate(rows):
+def load(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
+    """DMA into staging, of as many parts ahead as there are slots, while others are described and scattered.
+
+    The host describes parts when their DMA is on its way, and after another program has been submitted, for which it is
+    there first of all.
+    """
+    stream, ahead = builder.route.stream, 1 if dma.stops else min(dma.slots, dma.parts)
+    side = builder.route.side_stream if dma.parts > 1 or launches.kernel.upload else stream
+    filled, slots = [_Signal(builder) for _ in range(ahead)], _Slots(builder, dma, side, stream)
+    if launches.kernel.upload:
+        _Handoff(builder, stream, side)()
+
+    def fill(part: int) -> None:
         slots.acquire(part)
         dma.enqueue(part)
-        filled()
-        launches.launch(row, side)
+        if part < dma.parts and side != stream:
+            filled[part % ahead].record(stream)
+
+    for part in range(ahead):
+        fill(part)
+    builder.give_way()
+    for part in range(dma.parts):
+        launches.describe(side, (dma.leg, part))
+        if side != stream:
+            filled[part % ahead].hold(side)
+        launches.launch(side)
         slots.release(part)
+        fill(part + ahead)
     _Handoff(builder, side, stream)()
 
 
-def save(builder: ProgramBuilder, launches: Launches, dma: Dma, rows: list[int]) -> None:
-    """DMA of one part out of staging while the next part is gathered, which is submitted first."""
+def save(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
+    """DMA of one part out of staging while the next part is described and gathered.
+
+    It gives way to another program when the first part is on its way.
+    """
     stream = builder.route.stream
     side = builder.route.side_stream if dma.parts > 1 else stream
     filled, slots = _Handoff(builder, side, stream), _Slots(builder, dma, stream, side)
     _Handoff(builder, stream, side)()
-    launches.launch(rows[0], side)
+    launches.describe(side, (dma.leg, 0))
+    launches.launch(side)
     for part in range(dma.parts):
         filled()
+        groups = dma.groups(part)
+        next(groups)
         if part + 1 < dma.parts:
+            launches.describe(side, (dma.leg, part + 1))
             slots.acquire(part + 1)
-            launches.launch(rows[part + 1], side)
-        dma.enqueue(part)
+            launches.launch(side)
+        for _ in groups:
+            pass
         slots.release(part)
+        if part == 0 and dma.parts > 1:
+            builder.give_way()
 
 
-def fused(builder: ProgramBuilder, launches: Launches, dma: tuple[Dma, Dma], rows: list[int]) -> None:
+def fused(builder: ProgramBuilder, launches: Launches, dma: tuple[Dma, Dma]) -> None:
     """Rounds of DMA in, one launch, and DMA out; a round's DMA out and the next one's DMA in are submitted in turn."""
     inward, outward = dma
     stream, side = builder.route.stream, builder.route.side_stream
     gathered, slots = _Handoff(builder, stream, side), _Slots(builder, outward, side, stream)
     inward.enqueue(0)
-    for number, row in enumerate(rows):
+    for number in range(max(inward.parts, outward.parts)):
+        launches.describe(stream, (inward.leg, number), (outward.leg, number))
         slots.acquire(number)
-        launches.launch(row, stream)
+        launches.launch(stream)
         gathered()
         for _ in zip_longest(outward.groups(number), inward.groups(number + 1)):
             pass

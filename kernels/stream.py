@@ -1,12 +1,12 @@
 """Streams with a priority, and events."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
-from pega_tune.errors import UsageError
 from pega_tune.kernels.closing import Closing
-from pega_tune.kernels.context import call, release
+from pega_tune.kernels.context import Call, call, release
 from pega_tune.kernels.driver import NOT_READY, DriverCallError
+from pega_tune.kernels.green_context import GreenContext
+from pega_tune.kernels.stream_options import PriorityRange
 
 _NON_BLOCKING: Final = 0x1  # CU_STREAM_NON_BLOCKING: does not wait for the legacy default stream
 _TIMING: Final = 0x0  # CU_EVENT_DEFAULT
@@ -14,42 +14,17 @@ _BLOCKING: Final = 0x1  # CU_EVENT_BLOCKING_SYNC: whoever waits sleeps
 _NO_TIMING: Final = 0x2  # CU_EVENT_DISABLE_TIMING
 
 
-@dataclass(frozen=True, slots=True)
-class PriorityRange:
-    """The stream priorities of the current context; lower numbers are stronger.
-
-    Attributes:
-        weakest: numerically largest, usually 0.
-        strongest: numerically smallest.
-    """
-
-    weakest: int
-    strongest: int
-
-    def require(self, priority: int) -> None:
-        """Refuses what the driver would clamp without a word.
-
-        Raises:
-            UsageError: the priority is out of range.
-        """
-        if not self.strongest <= priority <= self.weakest:
-            raise UsageError(
-                f"stream priority {priority} is outside the device's range of {self.weakest} (weakest) "
-                f"to {self.strongest} (strongest)"
-            )
-
-
-def priority_range() -> PriorityRange:
+def priority_range(through: Call = call) -> PriorityRange:
     """The range of the current context; (0, 0) if the device knows no priorities."""
-    return PriorityRange(*call("cuCtxGetStreamPriorityRange"))
+    return PriorityRange(*through("cuCtxGetStreamPriorityRange"))
 
 
-def effective_priorities() -> tuple[int, ...]:
+def effective_priorities(through: Call = call) -> tuple[int, ...]:
     """The distinct priorities that streams really get in the current context, weakest first."""
-    bounds = priority_range()
+    bounds = priority_range(through)
     found = []
     for priority in range(bounds.weakest, bounds.strongest - 1, -1):
-        with Stream(priority) as stream:
+        with Stream(priority, through=through) as stream:
             found.append(stream.priority)
     return tuple(dict.fromkeys(found))
 
@@ -62,16 +37,39 @@ class Stream(Closing):
         priority: the effective one, read back from the driver.
     """
 
-    def __init__(self, priority: int = 0) -> None:
-        self._stream = call("cuStreamCreateWithPriority", _NON_BLOCKING, priority)
+    def __init__(self, priority: int = 0, partition: GreenContext | None = None, through: Call = call) -> None:
+        """Creates the stream.
+
+        Args:
+            priority: wanted; the driver clamps it without a word.
+            partition: where its kernels run; None leaves them all SMs. Close the stream before it.
+            through: what calls the driver.
+
+        Raises:
+            DriverCallError: there is no such stream.
+        """
+        self._call = through
+        if partition is None:
+            self._stream = through("cuStreamCreateWithPriority", _NON_BLOCKING, priority)
+        else:
+            self._stream = through("cuGreenCtxStreamCreate", partition.native, _NON_BLOCKING, priority)
         self.handle = int(self._stream)
-        self.priority = int(call("cuStreamGetPriority", self._stream))
+        try:
+            self.priority = int(through("cuStreamGetPriority", self._stream))
+        except DriverCallError:
+            self.close()
+            raise
+
+    @property
+    def native(self) -> Any:
+        """The stream as cuda.bindings has it."""
+        return self._stream
 
     def close(self) -> None:
         """Destroys the stream; work in it still ends."""
         if self.handle:
             self.handle = 0
-            release("cuStreamDestroy", self._stream)
+            release("cuStreamDestroy", self._stream, through=self._call)
 
     def synchronize(self) -> None:
         """Waits for all work in the stream.
@@ -79,23 +77,23 @@ class Stream(Closing):
         Raises:
             DriverCallError: some of it failed.
         """
-        call("cuStreamSynchronize", self._stream)
+        self._call("cuStreamSynchronize", self._stream)
 
     def copy_to_device(self, destination: int, source: int, nbytes: int) -> None:
         """Enqueues one DMA command from a host address to a device address."""
-        call("cuMemcpyHtoDAsync", destination, source, nbytes, self._stream)
+        self._call("cuMemcpyHtoDAsync", destination, source, nbytes, self._stream)
 
     def copy_to_host(self, destination: int, source: int, nbytes: int) -> None:
         """Enqueues one DMA command from a device address to a host address."""
-        call("cuMemcpyDtoHAsync", destination, source, nbytes, self._stream)
+        self._call("cuMemcpyDtoHAsync", destination, source, nbytes, self._stream)
 
     def set_bytes(self, destination: int, value: int, nbytes: int) -> None:
         """Enqueues filling device memory with one byte value."""
-        call("cuMemsetD8Async", destination, value, nbytes, self._stream)
+        self._call("cuMemsetD8Async", destination, value, nbytes, self._stream)
 
     def record(self, event: "Event") -> None:
         """Lets `event` happen when the work enqueued so far is done."""
-        call("cuEventRecord", event.native, self._stream)
+        self._call("cuEventRecord", event.native, self._stream)
 
 
 class Event(Closing):

@@ -11,11 +11,11 @@ import numpy as np
 from numba import carray, types
 from numpy.typing import NDArray
 
+from pega_tune.kernels.commands import WORDS, Op, address_of
 from pega_tune.kernels.driver import NOT_READY, SUCCESS, DriverFunction, DriverTable
-from pega_tune.kernels.executor import Execution, advance_address, failure
+from pega_tune.kernels.executor import Execution, advance_address, failure, functions_of
 from pega_tune.kernels.native import foreign, native, pointer
 from pega_tune.kernels.plan import Completion
-from pega_tune.kernels.program import WORDS, address_of
 from pega_tune.kernels.ranges import Addresses
 
 # Passes after which the interpreter may see to its signals: a fraction of a second, for a transfer that lasts.
@@ -25,9 +25,11 @@ _YIELD, _SLEEP = _HOW[Completion.YIELD], _HOW[Completion.BLOCKING_EVENT]
 
 _SUBMITTING, _CLOSING, _ENDED, _BROKEN, _LOST = range(5)
 _EVENT_OF_BARRIER: Final = 2  # word of the command
+_BARRIER: Final = np.uint64(Op.BARRIER)
+_NOTHING: Final = np.uint64(0)  # no event's handle
 
 _u64 = types.uint64
-_advance = foreign(_u64, _u64, _u64, _u64)  # table, commands, their count, progress
+_advance = foreign(_u64, _u64, _u64, _u64)  # functions, commands, their count, progress
 _event_query = foreign(_u64)
 _event_synchronize = foreign(_u64)
 _sched_yield = foreign()
@@ -37,6 +39,9 @@ _FINISHED: Final = np.zeros(2, np.int64)  # progress of no commands
 
 def wait_all(table: DriverTable, executions: Sequence[Execution], completion: Completion = Completion.POLL) -> float:
     """Takes programs past their barriers as soon as these open, and returns when all have ended.
+
+    Programs that give way go on in turn, the last one first, each up to where it gives way again; the thread does not
+    sleep meanwhile.
 
     Args:
         table: the driver.
@@ -49,7 +54,7 @@ def wait_all(table: DriverTable, executions: Sequence[Execution], completion: Co
         Seconds of processor time that this thread has spent.
 
     Raises:
-        StaleError: a program has not gone past all its barriers, and its buffers have been prepared anew.
+        StaleError: a program has not been submitted whole, and its buffers have been prepared anew.
         DriverCallError: as `Execution.advance`, or the work before an end failed; the first of them, when none of the
             programs can go on. What a program that failed has submitted may still be under way.
     """
@@ -85,25 +90,24 @@ def wait_event(table: DriverTable, event: int, completion: Completion = Completi
 def _wait(table: DriverTable, rows: Addresses, completion: Completion) -> NDArray[np.int64]:
     """Phase and status of each of (n, 4) rows: commands, their count, progress, end."""
     outcomes = np.zeros((len(rows), 2), np.int64)
-    calls = _calls(table)
+    calls, _functions = _calls(table)
     while not _make_passes(calls, rows, outcomes, (_HOW[completion], _PASSES[completion])):
         pass
     return outcomes
 
 
 @lru_cache(maxsize=8)
-def _calls(table: DriverTable) -> Addresses:
-    """What the native code calls, and the table that `_advance` wants."""
-    return np.array(
-        (
-            advance_address(),
-            address_of(table.addresses),
-            table.address(DriverFunction.EVENT_QUERY),
-            table.address(DriverFunction.EVENT_SYNCHRONIZE),
-            _yield_address(),
-        ),
-        np.uint64,
+def _calls(table: DriverTable) -> tuple[Addresses, Addresses]:
+    """What the native code calls, with the address of what `_advance` wants, and that."""
+    functions = functions_of(table)
+    calls = (
+        advance_address(),
+        address_of(functions),
+        table.address(DriverFunction.EVENT_QUERY),
+        table.address(DriverFunction.EVENT_SYNCHRONIZE),
+        _yield_address(),
     )
+    return np.array(calls, np.uint64), functions
 
 
 @cache
@@ -118,18 +122,21 @@ def _make_passes(calls: Addresses, rows: Addresses, outcomes: NDArray[np.int64],
     """Lets every program go on, again and again; whether all have come to an end."""
     how, passes = limits
     for _ in range(passes):
-        waiting = -1
+        ended, idle, awaited = True, True, np.uint64(0)
         for k in range(rows.shape[0] - 1, -1, -1):
             _move(calls, rows[k], outcomes[k])
             if outcomes[k, 0] < _ENDED:
-                waiting = k
-        if waiting < 0:
+                ended = False
+                event = _awaited(rows[k], outcomes[k, 0])
+                idle = idle and event != _NOTHING
+                awaited = event
+        if ended:
             return True
         if how == _YIELD:
             _sched_yield(calls[4], ())
-        elif how == _SLEEP:
+        elif how == _SLEEP and idle:
             # Of several programs on the first: whichever is slept on, what the others wait for may happen meanwhile.
-            _event_synchronize(calls[3], (_awaited(rows[waiting], outcomes[waiting, 0]),))
+            _event_synchronize(calls[3], (awaited,))
     return False
 
 
@@ -152,9 +159,11 @@ def _move(calls: Addresses, row: Addresses, outcome: NDArray[np.int64]) -> None:
 
 @native
 def _awaited(row: Addresses, phase: int) -> Any:
-    """The event that a program waits for."""
+    """The event that a program waits for; `_NOTHING` if it has given way and could go on."""
     if phase == _CLOSING:
         return row[3]
     position = carray(pointer(row[2]), 2, np.int64)[0]
     words = carray(pointer(row[0]), (position + 1) * WORDS, np.uint64)
+    if words[position * WORDS] != _BARRIER:
+        return _NOTHING
     return words[position * WORDS + _EVENT_OF_BARRIER]

@@ -3,24 +3,22 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 from itertools import count
 from typing import Any, Final
 
 from pega_tune.errors import UsageError
+from pega_tune.kernels import worker_reports
 from pega_tune.kernels.driver import DriverCallError, DriverTable
 from pega_tune.kernels.plan import Completion
 from pega_tune.kernels.program import EventSource, Program, StaleError
-from pega_tune.kernels.worker_closing import closing_commands, streams_of
-from pega_tune.kernels.worker_loop import FINISHED, STOPPED, STRANDED, WAITING
+from pega_tune.kernels.worker_layout import FINISHED, STRANDED, WAITING
 from pega_tune.kernels.worker_records import ProgramRecords
-from pega_tune.kernels.worker_states import Job, JobReport, JobState, WorkerFullError
+from pega_tune.kernels.worker_states import Job, JobReport, WorkerFullError
+from pega_tune.kernels.worker_streams import StreamSets, closing_of, streams_of
 
 _PROGRAMS_PER_JOB: Final = 2
-_MAX_STREAMS: Final = 64  # a record holds a set of streams as the bits of one word
 _PASSES: Final = 1000  # of one native call in `drain`: milliseconds, after which the interpreter may see to its signals
 
 
@@ -30,7 +28,8 @@ class TransferWorker:
     Programs that share a stream run one after another, in the order of submission: the next one starts when the end of
     the one before it has been seen. So a stream never holds more than one chunk of a plan with backpressure, and what
     stops or fails has nothing queued behind it. Programs without a common stream run beside each other, the two of
-    a job too; a chunked program that is held up at a barrier holds up nobody else.
+    a job too: a chunked program that is held up at a barrier holds up nobody else, and one that gives way goes on when
+    the others have been submitted as far as they can be.
 
     Nothing is done between calls: somebody polls or drains, on whatever thread. `submit`, `cancel` and `report` may be
     called from any thread at any time, `poll` and `drain` from one thread at a time, in which the context is current.
@@ -57,11 +56,11 @@ class TransferWorker:
         self._events = events
         self._records = ProgramRecords(table, capacity * _PROGRAMS_PER_JOB)
         self._numbers = count()
-        self._bits: dict[int, int] = {}
+        self._streams = StreamSets()
         self._jobs: dict[int, Job] = {}  # in the order of submission
         self._inbox: deque[Job] = deque()
         self._lock = threading.Lock()  # of all these; never held while native code runs
-        self._turn = threading.Lock()  # of whoever polls
+        self._turn = _Turn()
         self._ended: list[JobReport] = []  # still to be told, also if an interrupt ends `drain`
         self._stranded: list[Program] = []
         self._error: DriverCallError | None = None
@@ -93,22 +92,25 @@ class TransferWorker:
             DriverCallError: the context is lost.
         """
         _require(programs)
-        closings = tuple(closing_commands(program) for program in programs)
+        used = [streams_of(program) for program in programs]
+        closings = tuple([closing_of(*what) for what in zip(used, [one.end for one in programs], strict=True)])
         with self._lock:
             if self._error is not None:
                 raise copy(self._error)
             if len(self._jobs) >= self.capacity:
                 raise WorkerFullError(f"{self.capacity} jobs are in flight", "poll, or make a worker for more")
-            streams = tuple(self._bits_of(streams_of(program)) for program in programs)
-            report = JobReport(next(self._numbers), tag, JobState.QUEUED, nbytes, time.monotonic())
-            job = Job(report, tuple(programs), closings, streams)
-            self._jobs[report.job] = job
+            streams = tuple([self._streams.bits_of(one) for one in used])
+            number = next(self._numbers)
+            job = Job(number, tag, nbytes, time.monotonic(), tuple(programs), closings, streams)
+            self._jobs[number] = job
             self._inbox.append(job)
             self._records.ask(True)
-        return report.job
+        return number
 
     def cancel(self, job: int) -> bool:
-        """Stops a job at the barrier where it is held up, or before it starts; what it has submitted still completes.
+        """Stops a job at the barrier where it is held up, where it gives way, or before it starts.
+
+        What it has submitted still completes.
 
         Returns:
             Whether the job was in flight. It still ends as done if everything had been submitted before.
@@ -131,17 +133,18 @@ class TransferWorker:
             found = self._jobs.get(job)
             if found is None:
                 raise UsageError(f"job {job} is not in flight")
-            started_s = _started_s([self._records.record(found, index) for index in range(len(found.slots))])
-        state = JobState.QUEUED if started_s is None else JobState.RUNNING
-        return replace(found.report, state=state, started_s=started_s)
+            return worker_reports.unfinished(found, self._records.all_of(found))
 
     def poll(self) -> tuple[JobReport, ...]:
-        """Moves every job on as far as it can go now; one pass of native code, which never waits.
+        """Moves every job on once: as far as it can go now, or to where it next gives way.
+
+        It is one pass of native code, which never waits. A program that gives way often takes as many polls; so that
+        nothing else is done in between, drain.
 
         Returns:
             The jobs that ended, each in one report of all.
         """
-        with self._in_turn():
+        with self._turn:
             self._step(1, yields=False)
             return self._take_ended()
 
@@ -161,19 +164,10 @@ class TransferWorker:
         if completion is Completion.BLOCKING_EVENT:
             raise UsageError("a worker with many jobs cannot block on one event", "use poll or yield")
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        with self._in_turn():
+        with self._turn:
             while self._jobs and (deadline is None or time.monotonic() < deadline):
                 self._step(_PASSES, yields=completion is Completion.YIELD)
             return self._take_ended()
-
-    @contextmanager
-    def _in_turn(self) -> Iterator[None]:
-        if not self._turn.acquire(blocking=False):
-            raise UsageError("another thread is polling this worker")
-        try:
-            yield
-        finally:
-            self._turn.release()
 
     def _take_ended(self) -> tuple[JobReport, ...]:
         ended, self._ended = self._ended, []
@@ -199,42 +193,26 @@ class TransferWorker:
         record = self._records.record(job, index)
         job.ended.append(record)
         job.left -= 1
-        if record["status"]:
+        if record.status:
             job.errors.append(self._records.error(job, index))
-        self._let_go(job.programs[index], known_to_end=record["outcome"] != STRANDED)
+        self._let_go(job.programs[index], known_to_end=record.outcome != STRANDED)
         if job.left:
             return None
-        del self._jobs[job.report.job]
+        del self._jobs[job.number]
         self._records.free(job)
-        stopped = any(record["outcome"] == STOPPED for record in job.ended)
-        state = JobState.CANCELLED if stopped else JobState.DONE
-        return replace(
-            job.report,
-            state=JobState.FAILED if job.errors else state,
-            started_s=_started_s(job.ended),
-            completed_s=_seconds(max(record["ended_ns"] for record in job.ended)),
-            error=next(iter(job.errors), None),
-        )
+        return worker_reports.finished(job)
 
     def _give_up(self, error: DriverCallError) -> list[JobReport]:
         """Fails every job in flight, with its own error if it has one."""
         reports = []
         for job in self._jobs.values():
-            records = [self._records.record(job, index) for index in range(len(job.slots))]
+            records = self._records.all_of(job)
             for index, program in enumerate(job.programs):
-                phase = records[index]["phase"] if records else WAITING
+                phase = records[index].phase if records else WAITING
                 if phase != FINISHED:
                     self._let_go(program, known_to_end=phase == WAITING)
-            own = (self._records.error(job, index) for index, record in enumerate(records) if record["status"])
-            reports.append(
-                replace(
-                    job.report,
-                    state=JobState.FAILED,
-                    started_s=_started_s(records),
-                    completed_s=time.monotonic(),
-                    error=next(iter(job.errors), None) or next(own, error),
-                )
-            )
+            own = (self._records.error(job, index) for index, record in enumerate(records) if record.status)
+            reports.append(worker_reports.lost(job, records, next(iter(job.errors), None) or next(own, error)))
         self._jobs.clear()
         self._inbox.clear()
         return reports
@@ -246,29 +224,26 @@ class TransferWorker:
         elif self._events is not None:
             self._events.give_back(program.events)
 
-    def _bits_of(self, streams: tuple[int, ...]) -> int:
-        """The set of streams as the bits of a word; every stream has a bit of its own for good."""
-        new = [stream for stream in streams if stream not in self._bits]
-        if len(self._bits) + len(new) > _MAX_STREAMS:
-            raise UsageError(f"a worker knows at most {_MAX_STREAMS} streams", "use the same streams again")
-        for stream in new:
-            self._bits[stream] = len(self._bits)
-        return sum(1 << self._bits[stream] for stream in streams)
+
+class _Turn:
+    """Of the one thread that polls; a class, as a generator would take as long as all the rest of a poll."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise UsageError("another thread is polling this worker")
+
+    def __exit__(self, *_error: object) -> None:
+        self._lock.release()
 
 
 def _require(programs: Sequence[Program]) -> None:
     if not 1 <= len(programs) <= _PROGRAMS_PER_JOB:
         raise UsageError(f"a job has 1 or 2 programs, not {len(programs)}")
-    if not all(len(program) for program in programs):
-        raise UsageError("a program of the job has no commands")
-    if any(program.lease is not None and program.lease.revoked for program in programs):
-        raise StaleError("another batch has been prepared since")
-
-
-def _seconds(nanoseconds: int) -> float:
-    return int(nanoseconds) / 1e9
-
-
-def _started_s(records: Sequence[Any]) -> float | None:
-    """When the first of the programs started; None if none did."""
-    return min((_seconds(record["started_ns"]) for record in records if record["started_ns"]), default=None)
+    for program in programs:
+        if not len(program.commands):
+            raise UsageError("a program of the job has no commands")
+        if program.lease is not None and program.lease.revoked:
+            raise StaleError("another batch has been prepared since")

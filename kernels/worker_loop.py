@@ -4,7 +4,8 @@ A program goes WAITING -> RUNNING -> CLOSING -> finished:
 
 - WAITING until no earlier program uses one of its streams: one program per stream at a time, in the order of
   submission.
-- RUNNING: every pass submits its commands up to the next barrier whose event has not happened yet.
+- RUNNING: every pass submits its commands up to the next barrier whose event has not happened yet, or up to where it
+  gives way: then the others are submitted before it goes on, in the next pass.
 - CLOSING: all that will be submitted is, and the end event is asked for once per pass. A program that went through
   its commands has recorded that event itself; for one that was cancelled or failed on the way, it is recorded now,
   behind everything in all streams of the program.
@@ -13,84 +14,45 @@ A program goes WAITING -> RUNNING -> CLOSING -> finished:
 from typing import Any, Final
 
 import numpy as np
-from numba import types
+from numba import carray, types
 from numpy.typing import NDArray
 
+from pega_tune.kernels.commands import WORDS, Op
 from pega_tune.kernels.driver import NOT_READY, SUCCESS
-from pega_tune.kernels.native import foreign, native
+from pega_tune.kernels.native import foreign, native, pointer
+from pega_tune.kernels.worker_layout import BROKEN, CLOSING, FINISHED, NOBODY, RUNNING, STOPPED, STRANDED, WAITING
 
-WAITING, RUNNING, CLOSING, FINISHED = range(4)
-SUCCEEDED, STOPPED, BROKEN, STRANDED = range(4)  # the last: broken, and its end cannot be found out
-
+_BARRIER: Final = int(Op.BARRIER)
 _MONOTONIC: Final = 1  # CLOCK_MONOTONIC of Linux
-_NOBODY: Final = -1
-
-# A program of a job as the native loop sees it. Times are nanoseconds of the monotonic clock.
-PROGRAM_RECORD: Final = np.dtype(
-    [
-        ("commands", np.uint64),  # address of its commands
-        ("count", np.int64),
-        ("closing", np.uint64),  # address of the commands that find out when everything submitted has completed
-        ("closing_count", np.int64),
-        ("streams", np.uint64),  # the set of its streams, one bit each
-        ("position", np.int64),  # of the next command, in the commands or in the closing ones
-        ("phase", np.int64),
-        ("cancelled", np.int64),  # it is to stop; whether it did says `outcome`
-        ("sibling", np.int64),  # record of the other program of its job; -1 for none
-        ("outcome", np.int64),
-        ("status", np.int64),  # CUresult of the call that failed
-        ("failed_at", np.int64),  # the command that failed
-        ("failed_copy", np.int64),  # which one of the copies that this command makes
-        ("failed_closing", np.int64),  # whether it was one of the closing commands
-        ("started_ns", np.int64),
-        ("ended_ns", np.int64),
-    ]
-)
-
-# The loop's own record.
-WORKER_RECORD: Final = np.dtype(
-    [
-        ("advance", np.uint64),  # address of the function that runs commands
-        ("table", np.uint64),  # address of the driver's functions, for it
-        ("clock_gettime", np.uint64),
-        ("sched_yield", np.uint64),
-        ("time_address", np.uint64),  # of the field below
-        ("time", np.int64, (2,)),  # struct timespec
-        ("progress_address", np.uint64),  # of the field below
-        ("progress", np.int64, (2,)),  # position and copy, in and out of `advance`
-        ("active", np.int64),  # programs that have not finished
-        ("streams", np.uint64),  # all that they use, or more
-        ("stops", np.int64),  # how often the interpreter has cancelled something
-        ("stops_seen", np.int64),  # how often the loop knows of
-        ("wanted", np.int64),  # the interpreter has something to say
-        ("dead", np.int64),  # the sticky status that ended everything
-        ("killer", np.int64),  # the record of the program that got it
-    ]
-)
 
 _i32, _u64 = types.int32, types.uint64
-_advance = foreign(_u64, _u64, _u64, _u64)  # table, commands, their count, progress
+_advance = foreign(_u64, _u64, _u64, _u64)  # functions, commands, their count, progress
 _clock_gettime = foreign(_i32, _u64)  # clockid_t, struct timespec
 _sched_yield = foreign()
 
 
 @native
 def run_passes(
-    worker: Any, records: NDArray[Any], queues: NDArray[np.int64], sticky: NDArray[np.bool_], limits: tuple[int, bool]
+    block: NDArray[Any],
+    records: NDArray[Any],
+    queues: NDArray[np.int64],
+    sticky: NDArray[np.bool_],
+    limits: tuple[int, bool],
 ) -> int:
     """Makes passes until a program finishes, the interpreter is wanted, nothing is in flight, or there were enough.
 
     Args:
-        worker: a `WORKER_RECORD`.
+        block: (1,) of `WORKER_RECORD`.
         records: (capacity,) of `PROGRAM_RECORD`.
         queues: (2, capacity) indices of records: those in flight, in the order of submission, `worker.active` of
             them; and, as a result, those that finished.
         sticky: whether a CUresult ends the context, by its number.
-        limits: most passes, and whether to offer the processor to others after each.
+        limits: most passes, and whether to offer the processor to other threads after each.
 
     Returns:
         How many finished.
     """
+    worker = block[0]  # taken out here: to hand over one record costs more than an array
     passes, yields = limits
     for _ in range(passes):
         finished = _pass(worker, records, queues, sticky)
@@ -160,13 +122,13 @@ def _leave_waiting(worker: Any, program: Any, busy: np.uint64) -> None:
 
 @native
 def _leave_running(worker: Any, records: NDArray[Any], program: Any) -> int:
-    """Submits what it may; the status of the call that failed."""
+    """Submits what it may now; the status of the call that failed."""
     if program.cancelled:
         program.outcome = STOPPED
         program.position = 0
         program.phase = CLOSING
         return SUCCESS
-    status = _run(worker, program, program.commands, program.count)
+    status = _run(worker, program, program.commands, program.command_count)
     if status == NOT_READY:
         return SUCCESS
     program.phase = CLOSING
@@ -175,7 +137,7 @@ def _leave_running(worker: Any, records: NDArray[Any], program: Any) -> int:
         _blame(worker, program, status, False)
         program.outcome = BROKEN
         program.position = 0
-        if program.sibling != _NOBODY:
+        if program.sibling != NOBODY:
             records[program.sibling].cancelled = 1  # seen at the latest when this one ends and frees its streams
     return status
 
@@ -196,12 +158,33 @@ def _leave_closing(worker: Any, program: Any, sticky: NDArray[np.bool_]) -> int:
 
 @native
 def _run(worker: Any, program: Any, commands: np.uint64, count: int) -> int:
-    """Runs commands from the program's position on."""
-    worker.progress[0] = program.position
+    """Runs commands from the program's position on.
+
+    What it takes to ask for an event in vain is not counted: that is the price of polling, and not of a chunk.
+    """
+    first = program.position
+    worker.progress[0] = first
     worker.progress[1] = 0
-    status = _advance(worker.advance, (worker.table, commands, count, worker.progress_address))
-    program.position = worker.progress[0]
+    begin = _now(worker)
+    status = _advance(worker.advance, (worker.functions, commands, count, worker.progress_address))
+    end = worker.progress[0]
+    program.position = end
+    if end > first or status != NOT_READY:
+        program.host_ns += _now(worker) - begin
+        if program.phase == RUNNING:
+            program.barriers += _barriers(commands, first, end)
     return status
+
+
+@native
+def _barriers(commands: np.uint64, first: int, end: int) -> int:
+    """How many of the commands from the first up to the end are barriers."""
+    words = carray(pointer(commands), end * WORDS, np.uint64)
+    found = 0
+    for word in range(first * WORDS, end * WORDS, WORDS):
+        if words[word] == _BARRIER:
+            found += 1
+    return found
 
 
 @native

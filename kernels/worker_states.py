@@ -6,7 +6,9 @@ from typing import Any
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.driver import DriverCallError
-from pega_tune.kernels.program import Commands, Program
+from pega_tune.kernels.program import Program
+from pega_tune.kernels.worker_layout import ProgramRecord
+from pega_tune.kernels.worker_streams import Closing
 
 
 class JobState(StrEnum):
@@ -37,6 +39,9 @@ class JobReport:
         submitted_s: when it was submitted, seconds of the system's monotonic clock (that of `time.monotonic`).
         started_s: when the driver got its first command; None if it got none.
         completed_s: when its end was seen; None in flight.
+        host_s: seconds that the host spent in calls that got it further: submission, host work of the programs, and the
+            questions that were answered with yes. Questions asked too early are not in it.
+        chunks: its parts, from one wait of the program to the next, that the driver was given.
         error: why it failed; None if it did not.
     """
 
@@ -47,6 +52,8 @@ class JobReport:
     submitted_s: float
     started_s: float | None = None
     completed_s: float | None = None
+    host_s: float = 0.0
+    chunks: int = 0
     error: DriverCallError | None = None
 
     @property
@@ -60,9 +67,12 @@ class Job:
     """A job in flight.
 
     Attributes:
-        report: as it was when submitted.
+        number: what `TransferWorker.submit` returned.
+        tag: what the caller gave it.
+        nbytes: bytes that it moves.
+        submitted_s: when it was submitted.
         programs: one or two; they hold what must stay alive.
-        closings: the closing commands of each.
+        closings: what follows each.
         streams: the set of streams of each, as the bits of a word.
         slots: the record of each; empty until the job is admitted.
         left: programs that have not finished.
@@ -71,12 +81,15 @@ class Job:
         cancelled: somebody wants it to stop.
     """
 
-    report: JobReport
+    number: int
+    tag: Any
+    nbytes: int
+    submitted_s: float
     programs: tuple[Program, ...]
-    closings: tuple[Commands, ...]
+    closings: tuple[Closing, ...]
     streams: tuple[int, ...]
     slots: tuple[int, ...] = ()
     left: int = 0
-    ended: list[Any] = field(default_factory=list)
+    ended: list[ProgramRecord] = field(default_factory=list)
     errors: list[DriverCallError] = field(default_factory=list)
     cancelled: bool = False

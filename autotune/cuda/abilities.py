@@ -5,7 +5,7 @@ from typing import Final
 
 from pega_tune.kernels.batch_probe import BatchSupport
 from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, PlanPair, Variant
-from pega_tune.kernels.stream import PriorityRange
+from pega_tune.kernels.stream_options import PARTITIONS_UNTRIED, PartitionSupport, PriorityRange
 
 NOT_TRIED: Final = BatchSupport.no("it has not been tried")
 
@@ -18,11 +18,13 @@ class Abilities:
         priorities: of streams.
         max_threads: most threads per CTA of the copy kernels.
         batch: whether batched copies work.
+        partitions: whether kernels can be confined to some SMs.
     """
 
     priorities: PriorityRange
     max_threads: int
     batch: BatchSupport = NOT_TRIED
+    partitions: PartitionSupport = PARTITIONS_UNTRIED
 
     @property
     def backends(self) -> tuple[Backend, ...]:
@@ -42,11 +44,7 @@ class Abilities:
             return f"staged plans run the {Variant.WARP} kernel, not {plan.variant}"
         if plan.threads and plan.threads > self.max_threads:
             return f"the kernel takes up to {self.max_threads} threads here, not {plan.threads}"
-        if not self.priorities.strongest <= plan.stream_priority <= self.priorities.weakest:
-            # The driver would clamp it without a word, and another priority would be measured.
-            bounds = f"{self.priorities.weakest} (weakest) to {self.priorities.strongest} (strongest)"
-            return f"stream priorities are {bounds} here, not {plan.stream_priority}"
-        return ""
+        return self.priorities.refusal(plan.stream_priority) or self.partitions.refusal(plan.sm_partition)
 
 
 def _pair_refusal(pair: PlanPair) -> str:
@@ -57,6 +55,11 @@ def _pair_refusal(pair: PlanPair) -> str:
         return ""
     if {load.backend, save.backend} != {Backend.STAGED}:
         return "only staged plans share a launch"
-    if (load.threads, load.options, load.stream_priority) != (save.threads, save.options, save.stream_priority):
-        return "a shared launch has one grid, one number of threads and one stream priority"
+    if _launch(load) != _launch(save):
+        return "a shared launch has one grid, one number of threads, one stream priority and one SM partition"
     return ""
+
+
+def _launch(plan: CopyPlan) -> tuple[object, ...]:
+    """What the kernel and the stream of a plan are."""
+    return plan.threads, plan.options, plan.stream_priority, plan.sm_partition

@@ -1,7 +1,7 @@
 """What transfers are run and verified on, from one block to the next."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pega_tune.autotune.cuda.abilities import Abilities
@@ -9,11 +9,13 @@ from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.lanes import Lane, LaneRun
 from pega_tune.autotune.cuda.layout import Layout, odd_ranges
 from pega_tune.autotune.cuda.need import Need
-from pega_tune.autotune.cuda.timing import Timing, time_transfer
+from pega_tune.autotune.cuda.timing import Timing, time_moving, time_transfer
 from pega_tune.autotune.cuda.verifying import Leg, Verifier
 from pega_tune.kernels.context import PrimaryContext
+from pega_tune.kernels.memory import OutOfDeviceMemoryError
 from pega_tune.kernels.plan import AnyPlan, Backend, PlanPair
 from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.spans import SpanRecorder, Spans, copies_in_batches
 
 _ODD_SEED: Final = 408
 
@@ -43,6 +45,7 @@ class Bench:
         buffers: their memory.
         verifier: compares bytes.
         abilities: what can run.
+        recorder: writes down how long CTAs run; None leaves that unknown.
     """
 
     context: PrimaryContext
@@ -50,6 +53,7 @@ class Bench:
     buffers: Buffers
     verifier: Verifier
     abilities: Abilities
+    recorder: SpanRecorder | None = None
 
     def reserve(self, need: Need, directions: tuple[Direction, ...], plans: Iterable[AnyPlan] = ()) -> None:
         """Gives the lanes of these directions slabs that satisfy the need; transfers made before are void.
@@ -86,17 +90,48 @@ class Bench:
         if plan.fused:
             return Transfer((self.lanes[Direction.H2D].run_fused(load, save, plan),), layouts)
         runs = (self.lanes[Direction.H2D].run(load, plan.load), self.lanes[Direction.D2H].run(save, plan.save))
-        # A staged save begins with an upload, which would stand behind the load in the queue of the copy engine.
+        # A staged save has to gather before its first byte leaves the device, so it begins first.
         return Transfer(runs[::-1] if plan.save.backend is Backend.STAGED else runs, layouts)
 
     def verify(self, transfer: Transfer, seed: int) -> str:
         """Runs a transfer between fresh data and poison; what is wrong, or nothing."""
         legs = [Leg(way, self.lanes[way], layout) for way, layout in transfer.layouts.items()]
-        return self.verifier.verify(legs, self.buffers.mirror, seed, lambda: self.time(transfer))
+        return self.verifier.verify(legs, self.buffers.mirror, seed, lambda: self.run(transfer))
 
-    def time(self, transfer: Transfer, meanwhile: Callable[[], None] | None = None) -> Timing:
-        """Runs a transfer, as `time_transfer`."""
+    def run(self, transfer: Transfer, meanwhile: Callable[[], None] | None = None) -> Timing:
+        """Runs a transfer once, as `time_transfer`."""
         return time_transfer(transfer.runs, meanwhile=meanwhile)
+
+    def time(self, transfer: Transfer) -> Timing:
+        """Runs a transfer, and one of several runs once more right after, prepared beforehand, for `moving_s`."""
+        timing = self.run(transfer)
+        if timing.moving_s is not None:
+            return timing
+        return replace(timing, moving_s=time_moving(transfer.runs))
+
+    def spans(self, transfer: Transfer) -> Spans | None:
+        """Runs a transfer once more, if it launches kernels, with timed ones; None if there is no telling.
+
+        The host waits as it always does, and so do chunks.
+        """
+        if self.recorder is None:
+            return None
+        runs = transfer.runs
+        for run in runs:
+            run.prepare()
+        programs = [run.program for run in runs]
+        if copies_in_batches(programs):
+            return None
+
+        def move() -> None:
+            for run in runs:
+                run.submit()
+            runs[0].wait(runs[1:])
+
+        try:
+            return self.recorder.record(programs, [run.bounds for run in runs], move)
+        except OutOfDeviceMemoryError:  # what measures must not cost what it measures
+            return None
 
 
 class OddTransfers:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,10 @@ from pega_tune.kernels.driver import DriverCallError
 from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair, direct
 from pega_tune.kernels.prepare import CapacityError
 from pega_tune.kernels.shape import Direction
+
+CandidateError: TypeAlias = UnsupportedPlanError | CapacityError | DriverCallError
+CANDIDATE_ERRORS: Final = (UnsupportedPlanError, CapacityError, DriverCallError)
+"""What a candidate may fail with, and the others go on."""
 
 _SEEDS_PER_BLOCK: Final = 1 << 16
 
@@ -68,10 +72,8 @@ class BlockRunner:
             return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=refusal)
         try:
             return self._verify(step, candidate) if step.phase is Phase.VERIFY else self._time(step, candidate)
-        except (UnsupportedPlanError, CapacityError) as error:  # a backend knows more limits than we do
-            return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=error.message)
-        except DriverCallError as error:
-            return self._failed(step, error)
+        except CANDIDATE_ERRORS as error:
+            return self.outcome_of(step, error)
 
     def _verify(self, step: Step, candidate: Candidate) -> Measurement:
         wrong = ""
@@ -79,14 +81,16 @@ class BlockRunner:
             verdicts = (self._odd.verify(*part) for part in self._parts(candidate.plan))
             wrong = next((verdict for verdict in verdicts if verdict), "")
         seed = self._block.seed * _SEEDS_PER_BLOCK + step.candidate
-        wrong = wrong or self._bench.verify(self._transfer(candidate), seed)
+        wrong = wrong or self._bench.verify(self.transfer(candidate), seed)
         return Measurement(step.candidate, step.phase, Status.MISMATCH if wrong else Status.OK, detail=wrong)
 
     def _time(self, step: Step, candidate: Candidate) -> Measurement:
-        transfer = self._transfer(candidate)
+        transfer = self.transfer(candidate)
+        spans = None
         if step.candidate not in self._warm:
             self._warm.add(step.candidate)
-            self._bench.time(transfer, meanwhile=self._sampler.sample)
+            self._bench.run(transfer, meanwhile=self._sampler.sample)
+            spans = self._bench.spans(transfer)
         timing = self._bench.time(transfer)
         measurement = Measurement(
             step.candidate,
@@ -96,12 +100,22 @@ class BlockRunner:
             submit_s=timing.submit_s,
             device_s=timing.device_s,
             wait_cpu_s=timing.wait_cpu_s,
+            moving_s=timing.moving_s,
+            sm_s=spans.sm_s if spans else None,
+            span_s=spans.span_s if spans else None,
         )
         if timing.device_s > 0:
             return measurement
         return replace(measurement, status=Status.INVALID, detail=f"device events {timing.device_s:g} s apart")
 
-    def _failed(self, step: Step, error: DriverCallError) -> Measurement:
+    def outcome_of(self, step: Step, error: CandidateError) -> Measurement:
+        """What an error says of the candidate that was running.
+
+        Raises:
+            EngineLostError: it has cost the context.
+        """
+        if not isinstance(error, DriverCallError):  # a backend knows more limits than we do
+            return Measurement(step.candidate, step.phase, Status.UNSUPPORTED, detail=error.message)
         try:
             if error.is_sticky:
                 raise error
@@ -110,7 +124,12 @@ class BlockRunner:
             raise _lost(lost) from error
         return Measurement(step.candidate, step.phase, Status.INVALID, detail=error.message)
 
-    def _transfer(self, candidate: Candidate) -> Transfer:
+    def transfer(self, candidate: Candidate) -> Transfer:
+        """What a candidate moves, and how.
+
+        Raises:
+            UnsupportedPlanError: it does not run here.
+        """
         if candidate.kind is not CandidateKind.CEILING:
             return self._bench.transfer(candidate.plan, self._layouts)
         whole = {way: self._contiguous(layout) for way, layout in self._layouts.items()}

@@ -80,7 +80,7 @@ class Slabs:
             self.close()
             raise
         rows = table.view().view(np.uint64).reshape(need.descriptors, 3)
-        self.descriptors = DescriptorSpace(rows, table.address, remote.address, need.descriptors)
+        self.descriptors = DescriptorSpace(rows, table.address, remote.address, need.descriptors, table.alias)
 
     def close(self) -> None:
         """Frees everything."""

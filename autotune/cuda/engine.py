@@ -1,7 +1,6 @@
 """The engine of a real GPU."""
 
 import contextlib
-import gc
 import os
 from collections.abc import Iterator
 from typing import Final
@@ -12,29 +11,37 @@ from pega_tune.autotune.cuda.abilities import Abilities
 from pega_tune.autotune.cuda.bench import Bench, OddTransfers
 from pega_tune.autotune.cuda.block import BlockRunner
 from pega_tune.autotune.cuda.buffers import Buffers
+from pega_tune.autotune.cuda.capability_reading import batch_copies, host_limits, mapped_memory
 from pega_tune.autotune.cuda.comparing import POISON, Comparer
+from pega_tune.autotune.cuda.copy_kernels import CopyKernels, forget_garbage
 from pega_tune.autotune.cuda.lanes import Lane
 from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limit, locked_memory_limit
 from pega_tune.autotune.cuda.machinery import Machinery
 from pega_tune.autotune.cuda.sampling import LoadSampler
+from pega_tune.autotune.cuda.serving.side import ServingDevice, ServingSide
 from pega_tune.autotune.cuda.verifying import Verifier
 from pega_tune.autotune.engine import Capabilities, Conditions, EngineLostError, Measurement, TransferBlock
 from pega_tune.autotune.measuring.schedule import run_block
+from pega_tune.autotune.serving import Segment, ServingBlock
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.staged import staged
 from pega_tune.kernels.batch_probe import probe_batch
 from pega_tune.kernels.closing import Closing
-from pega_tune.kernels.compiling import compile_ptx, kernel_digest, kernel_name, link_cubin
+from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
+from pega_tune.kernels.compiling import kernel_digest
 from pega_tune.kernels.context import PrimaryContext
 from pega_tune.kernels.driver import DriverCallError, DriverTable
 from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.kernels.green_context import GreenContexts
 from pega_tune.kernels.host import Host
 from pega_tune.kernels.memory import OutOfPinnedMemoryError, PinnedMemory
-from pega_tune.kernels.module import KernelFunction, Module
+from pega_tune.kernels.partition_trial import try_partitions
 from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.probe import NoDeviceError, list_cuda_devices, list_devices
 from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.span_memory import DeviceSpans
+from pega_tune.kernels.spans import SpanRecorder
 from pega_tune.kernels.stream import effective_priorities, priority_range
 from pega_tune.kernels.telemetry import Telemetry
 
@@ -55,38 +62,53 @@ _FUSED: Final = PlanPair(staged(), staged(), fused=True)
 class CudaEngine(Closing):
     """Measures one GPU; it is made and used in one thread of a process that has not been forked from a CUDA user."""
 
-    def __init__(self, uuid: str, max_device_bytes: int | None = None, max_host_bytes: int | None = None) -> None:
-        """Makes a context, compiles the copy kernels, and runs everything once, so that nothing compiles later.
+    def __init__(
+        self,
+        uuid: str,
+        max_device_bytes: int | None = None,
+        max_host_bytes: int | None = None,
+        cache: CompileCache = NO_CACHE,
+    ) -> None:
+        """Makes a context, compiles the copy kernels, and runs everything once, so that no timed round compiles.
 
         Args:
             uuid: the device, as `list_devices` names it.
             max_device_bytes: most device memory to hold; None leaves it to what is free.
             max_host_bytes: most pinned host memory to hold; None leaves it to what is free.
+            cache: of compiled copy kernels.
 
         Raises:
             DeviceError: the device is gone or unusable, its kernels cannot be compiled, or there is too little memory.
         """
         if config.ENABLE_CUDASIM:
             raise DeviceError("numba's CUDA simulator is on, which moves no bytes", "unset NUMBA_ENABLE_CUDASIM")
-        ordinal, self._facts, bus_id = _find(uuid)
+        ordinal, self._facts, self._bus_id = _find(uuid)
         batch = probe_batch(ordinal)  # in a process that is gone before anybody looks who else is on the device
         with contextlib.ExitStack() as stack:
-            self._telemetry = Telemetry(bus_id, uuid)
+            self._telemetry = Telemetry(self._bus_id, uuid)
             stack.callback(self._telemetry.close)
             self._sampler = LoadSampler(self._telemetry, os.getpid(), self._telemetry.compute_pids())
             self._context = stack.enter_context(PrimaryContext(ordinal))
-            functions = {variant: self._load(variant, stack) for variant in Variant}
+            kernels = stack.enter_context(CopyKernels(self._facts.identity.compute_capability, cache))
+            self._kernel_digest = kernel_digest(self._facts.identity.compute_capability, cache)
             self._priorities = effective_priorities()
-            max_threads = min(function.max_threads for function in functions.values())
-            abilities = Abilities(priority_range(), max_threads, batch)
+            max_threads = min(function.max_threads for function in kernels.functions.values())
+            partitions = try_partitions(self._context.device, kernels.functions[Variant.WARP].handle)
+            abilities = Abilities(priority_range(), max_threads, batch, partitions)
+            self._mapped_memory = mapped_memory()
             self._limits = self._measure_limits().capped(max_device_bytes, max_host_bytes)
-            machinery = Machinery(DriverTable.resolve(), functions, batch.signature)
+            contexts = stack.enter_context(GreenContexts(self._context.device)) if partitions.sizes else None
+            machinery = Machinery(DriverTable.resolve(), kernels.functions, batch.signature, contexts)
             lanes = {way: stack.enter_context(Lane(way, machinery)) for way in Direction.BOTH.legs}
             buffers = stack.enter_context(Buffers(self._limits))
             verifier = Verifier(stack.enter_context(Comparer()), POISON)
-            self._bench = Bench(self._context, lanes, buffers, verifier, abilities)
+            spans = stack.enter_context(DeviceSpans())
+            recorder = SpanRecorder(kernels.timed, self._facts.identity.sm_count, spans)
+            self._bench = Bench(self._context, lanes, buffers, verifier, abilities, recorder)
             self._odd = OddTransfers(self._bench)
             self._warm_up()
+            serving = ServingSide(ServingDevice(ordinal), self._bench, self._odd, self._sampler)
+            self._serving = stack.enter_context(serving)
             self._resources = stack.pop_all()
 
     @property
@@ -96,21 +118,33 @@ class CudaEngine(Closing):
 
     def capabilities(self) -> Capabilities:
         """What can be measured here."""
+        abilities = self._bench.abilities
         return Capabilities(
-            backends=self._bench.abilities.backends,
+            backends=abilities.backends,
             priorities=self._priorities,
-            max_threads=self._bench.abilities.max_threads,
+            max_threads=abilities.max_threads,
             device_bytes=max(0, self._limits.device_bytes - _ROUNDING_BYTES),
             host_bytes=max(0, self._limits.host_bytes - _ROUNDING_BYTES),
             other_processes=self._sampler.others(),
-            kernel_digest=kernel_digest(self._facts.identity.compute_capability),
+            kernel_digest=self._kernel_digest,
+            priority_range=abilities.priorities,
+            partitions=abilities.partitions,
+            batch=batch_copies(abilities.batch),
+            copy_engines=self._facts.identity.copy_engines,
+            mapped_memory=self._mapped_memory,
+            host=host_limits(Host(), self._bus_id),
         )
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
         """Runs a block, as `Engine.transfer`."""
+        self._serving.quiet()
         self._sampler.begin()
         runner = BlockRunner(block, self._bench, self._odd, self._sampler)
         yield from run_block(block, runner.execute)
+
+    def beside_decode(self, block: ServingBlock) -> Iterator[Segment]:
+        """Runs a serving block, as `Engine.beside_decode`; decode runs on until another kind of block is run."""
+        return self._serving.beside_decode(block)
 
     def conditions(self) -> Conditions:
         """What was sampled while the last block ran."""
@@ -119,11 +153,6 @@ class CudaEngine(Closing):
     def close(self) -> None:
         """Frees all memory and lets the context go."""
         self._resources.close()
-
-    def _load(self, variant: Variant, stack: contextlib.ExitStack) -> KernelFunction:
-        capability = self._facts.identity.compute_capability
-        module = stack.enter_context(Module(link_cubin(compile_ptx(variant, capability), capability)))
-        return module.function(kernel_name(variant))
 
     def _measure_limits(self) -> MemoryLimits:
         return MemoryLimits(
@@ -142,9 +171,7 @@ class CudaEngine(Closing):
         except DriverCallError as error:
             raise EngineLostError(f"the first transfers failed: {error.message}", error.hint) from error
         self._bench.buffers.close()  # what blocks need is theirs to say
-        # What the compilers have left would be walked by every full collection, for longer than a transfer takes.
-        gc.collect()
-        gc.freeze()
+        forget_garbage()
 
 
 def _find(uuid: str) -> tuple[int, DeviceFacts, str]:

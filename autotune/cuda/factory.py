@@ -26,6 +26,7 @@ class CudaEngineFactory:
             DeviceError: the device is gone, or there is no compiler for its kernels.
         """
         # Late, because the process that only hands the factory on must not load numba and CUDA.
+        from pega_tune.autotune.cuda.compile_cache import user_compile_cache
         from pega_tune.autotune.cuda.engine import CudaEngine
 
-        return CudaEngine(self.uuid, self.max_device_bytes, self.max_host_bytes)
+        return CudaEngine(self.uuid, self.max_device_bytes, self.max_host_bytes, user_compile_cache())

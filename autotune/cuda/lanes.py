@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.buffers import Slabs
 from pega_tune.autotune.cuda.machinery import Backends, Machinery
+from pega_tune.autotune.cuda.streams import StreamPairs
 from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.event_pool import EventPool
@@ -18,6 +19,7 @@ from pega_tune.kernels.plan import Completion, CopyPlan, PlanPair
 from pega_tune.kernels.program import Program, ProgramBuilder, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.spans import LaunchBounds
 from pega_tune.kernels.stream import Event, Stream, elapsed_s
 from pega_tune.kernels.waiting import wait_all
 
@@ -34,15 +36,14 @@ class Lane(Closing):
         self._machinery = machinery
         self._slabs: Slabs | None = None
         self._backends: Backends | None = None
-        self._streams: dict[int, tuple[Stream, Stream]] = {}
         self._signals: dict[bool, Signals] = {}
         self._resources = contextlib.ExitStack()
         self._service = self._resources.enter_context(Stream())
+        self._streams = self._resources.enter_context(StreamPairs(machinery.partitions))
 
     def close(self) -> None:
         """Destroys streams and events; the slabs are another's."""
         self._resources.close()
-        self._streams.clear()
         self._signals.clear()
 
     def attach(self, slabs: Slabs) -> None:
@@ -83,7 +84,7 @@ class Lane(Closing):
         """A transfer of `batch`, which lies in the slabs, by `plan`.
 
         Raises:
-            UnsupportedPlanError: no backend here runs it.
+            UnsupportedPlanError: no backend here runs it, or not on so many SMs.
         """
         prepare = self._attached.for_plan(plan).prepare
         return self._run(plan, partial(prepare, batch, self.direction, plan))
@@ -98,7 +99,7 @@ class Lane(Closing):
 
     def _run(self, plan: CopyPlan, prepare: Callable[[Route], Program]) -> "LaneRun":
         signals = self._signals_for(plan.completion)
-        work = Work(prepare, self._route(plan.stream_priority, signals), plan.completion)
+        work = Work(prepare, self._route(plan, signals), plan.completion, LaunchBounds.of(plan))
         return LaneRun(self._machinery.table, work, signals)
 
     @property
@@ -107,11 +108,8 @@ class Lane(Closing):
             raise ValueError("no slabs are attached")
         return self._backends
 
-    def _route(self, priority: int, signals: "Signals") -> Route:
-        if priority not in self._streams:
-            one, other = (self._resources.enter_context(Stream(priority)) for _ in range(2))
-            self._streams[priority] = one, other
-        stream, side_stream = self._streams[priority]
+    def _route(self, plan: CopyPlan, signals: "Signals") -> Route:
+        stream, side_stream = self._streams.of(plan)
         return Route(stream.handle, side_stream.handle, signals.pool, signals.start.handle, signals.end.handle)
 
     def _signals_for(self, completion: Completion) -> "Signals":
@@ -146,11 +144,13 @@ class Work:
         prepare: compiles it for a route.
         route: where, with the priority and the events that the plan asks for.
         completion: how the host waits.
+        bounds: of its launches.
     """
 
     prepare: Callable[[Route], Program]
     route: Route
     completion: Completion
+    bounds: LaunchBounds
 
 
 class LaneRun:
@@ -173,8 +173,18 @@ class LaneRun:
         self._retire()
         self._execution = Execution(self._table, self._work.prepare(self._work.route))
 
+    @property
+    def program(self) -> Program:
+        """What is prepared."""
+        return self._prepared.program
+
+    @property
+    def bounds(self) -> LaunchBounds:
+        """Of its launches."""
+        return self._work.bounds
+
     def submit(self) -> None:
-        """Hands the work to the driver between two events, up to where a chunk has to wait for another one."""
+        """Hands the work to the driver between two events, up to where it first has to wait, or gives way."""
         self._prepared.advance()
 
     def wait(self, others: Sequence["LaneRun"] = ()) -> float:

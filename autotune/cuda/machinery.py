@@ -11,8 +11,9 @@ from pega_tune.kernels.backends.direct import DirectBackend
 from pega_tune.kernels.backends.kernel import KernelBackend
 from pega_tune.kernels.backends.pitched import PitchedBackend
 from pega_tune.kernels.backends.staged import StagedBackend
-from pega_tune.kernels.batch_call import BatchSignature
+from pega_tune.kernels.batch_call import COPIES_PER_CALL, BatchSignature
 from pega_tune.kernels.driver import DriverTable
+from pega_tune.kernels.green_context import GreenContexts
 from pega_tune.kernels.module import KernelFunction
 from pega_tune.kernels.plan import Backend, CopyPlan, Variant
 from pega_tune.kernels.prepare import Workspace
@@ -29,11 +30,15 @@ class Machinery:
         table: driver functions for native code.
         functions: the copy kernels.
         batch: which batched copies the driver has; None if they do not work.
+        partitions: SM partitions; None if they do not work.
+        copies_per_call: most copies of one batched call.
     """
 
     table: DriverTable
     functions: Functions
     batch: BatchSignature | None = None
+    partitions: GreenContexts | None = None
+    copies_per_call: int = COPIES_PER_CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,7 @@ class Backends:
             Backend.PITCHED: PitchedBackend(ProgressionFinder(ranges)),
         }
         if machinery.batch is not None:
-            simple[Backend.BATCH] = BatchBackend(machinery.batch, Workspace(ranges))
+            simple[Backend.BATCH] = BatchBackend(machinery.batch, Workspace(ranges), machinery.copies_per_call)
         staging = slabs.staging
         return cls(simple, None if staging is None else StagedBackend(handles, slabs.descriptors, staging, ranges))
 

@@ -1,5 +1,6 @@
 """What the device goes through while a block runs: telemetry taken between submission and completion."""
 
+from collections.abc import Collection
 from statistics import median_low
 from typing import Protocol
 
@@ -38,6 +39,8 @@ class LoadSampler:
         self._before = before
         self._samples: list[TelemetrySample] = []
         self._others: set[int] = set()
+        self._adopted: set[int] = set()
+        self._found_us = False  # among those adopted
 
     def begin(self) -> None:
         """Forgets the last block."""
@@ -50,7 +53,31 @@ class LoadSampler:
 
     def others(self) -> tuple[int, ...] | None:
         """Processes on the device that are not ours, now; None if that cannot be told."""
-        return other_processes(self._source.compute_pids(), self._before, self._ours)
+        listed = self._source.compute_pids()
+        strangers = tuple(pid for pid in listed or () if pid not in self._adopted)
+        if listed and self._found_us:
+            return strangers
+        return other_processes(strangers, self._before, self._ours)
+
+    def present(self) -> frozenset[int]:
+        """Processes on the device now; none if unknown."""
+        return frozenset(self._source.compute_pids() or ())
+
+    def adopt(self, pids: Collection[int], before: frozenset[int] = frozenset()) -> None:
+        """Takes processes that work for us for ours, too.
+
+        In a container they may be listed under other ids. Then what has appeared is theirs, if it is no more than they
+        are; of more nobody could say whose it is.
+
+        Args:
+            pids: their ids, in our namespace.
+            before: what was present before they were.
+        """
+        appeared = self.present() - before
+        known = appeared.intersection(pids)
+        if known or len(appeared) <= len(pids):
+            self._adopted |= known or appeared
+            self._found_us |= self._ours in pids
 
     def conditions(self) -> Conditions:
         """Everything gathered since `begin`.

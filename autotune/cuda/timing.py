@@ -16,7 +16,7 @@ class Run(Protocol):
         """Compiles the batch into a program: orders, merges, writes descriptors."""
 
     def submit(self) -> None:
-        """Hands the work to the driver, up to where a chunk has to wait for another one; never waits."""
+        """Hands the work to the driver, up to where it first has to wait, or gives way to others; never waits."""
 
     def wait(self, others: Sequence[Self] = ()) -> float:
         """Returns when its work and that of others is done, one thread seeing to all of them as the plan says.
@@ -31,13 +31,14 @@ class Run(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds that one transfer took, as in `Measurement`."""
+    """Seconds that one transfer took, as in `Measurement`; `moving_s` is None if it has not been taken."""
 
     transfer_s: float
     prepare_s: float
     submit_s: float
     device_s: float
     wait_cpu_s: float = 0.0
+    moving_s: float | None = None
 
 
 R = TypeVar("R", bound=Run)
@@ -48,34 +49,56 @@ def time_transfer(
     clock_ns: Callable[[], int] = perf_counter_ns,
     meanwhile: Callable[[], None] | None = None,
 ) -> Timing:
-    """Prepares all runs, submits them back to back, and waits for all of them.
+    """Submits each run as soon as it is prepared, and waits for all of them.
+
+    So the first run's bytes move while the second one is prepared, as in an engine with a load and a save to do. Of
+    several runs `moving_s` is unknown, as no time without preparation can be told; see `time_moving`.
 
     Every run is rehearsed before the clock starts. The caller of a transfer engine has just written the addresses, and
     the engine moves one batch after another, so that caches hold both; what measuring does in between two samples would
-    otherwise evict them and add tens of microseconds that no engine spends.
+    otherwise evict them and add tens of microseconds that no engine spends. All are rehearsed before the first one is
+    prepared in earnest, so that what directions evict of each other's stays evicted, as in an engine.
 
     Args:
         runs: one per direction, at least one.
         clock_ns: a monotonic clock, nanoseconds.
-        meanwhile: called when everything is submitted; what it takes is in the transfer time, so time nothing then.
+        meanwhile: called when every run has begun; what it takes is in the transfer time, so time nothing then.
     """
     for run in runs:
         run.rehearse()
-    begin = clock_ns()
+    begin = submitted = clock_ns()
+    prepare_ns = 0
     for run in runs:
         run.prepare()
-    prepared = clock_ns()
-    for run in runs:
+        prepared = clock_ns()
+        prepare_ns += prepared - submitted
         run.submit()
-    submitted = clock_ns()
+        submitted = clock_ns()
     if meanwhile is not None:
         meanwhile()
     wait_cpu_s = runs[0].wait(runs[1:])
     end = clock_ns()
     return Timing(
         transfer_s=(end - begin) / 1e9,
-        prepare_s=(prepared - begin) / 1e9,
-        submit_s=(submitted - prepared) / 1e9,
+        prepare_s=prepare_ns / 1e9,
+        submit_s=(submitted - begin - prepare_ns) / 1e9,
         device_s=max(run.device_s() for run in runs),
         wait_cpu_s=wait_cpu_s,
+        moving_s=None if runs[1:] else (end - begin - prepare_ns) / 1e9,
     )
+
+
+def time_moving(runs: Sequence[R], clock_ns: Callable[[], int] = perf_counter_ns) -> float:
+    """Prepares all runs, then submits them and waits; seconds from the first driver call to completion seen.
+
+    Args:
+        runs: as in `time_transfer`.
+        clock_ns: likewise.
+    """
+    for run in runs:
+        run.prepare()
+    begin = clock_ns()
+    for run in runs:
+        run.submit()
+    runs[0].wait(runs[1:])
+    return (clock_ns() - begin) / 1e9

@@ -1,27 +1,31 @@
 """The child's side: build the engine, answer requests, and never outlive the parent."""
 
-import ctypes
 import os
-import signal
-import sys
 from multiprocessing.connection import Connection
 
 from pega_tune.autotune.engine import Capabilities, Conditions, Engine, EngineFactory, TransferBlock
+from pega_tune.autotune.isolation.environment import Environment
 from pega_tune.autotune.isolation.messages import Ask, Done, Failure
+from pega_tune.autotune.serving import ServingBlock
+from pega_tune.kernels.interpreter import die_with
+from pega_tune.profiles.policy.settings import change_environment
 
-_PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _STDOUT, _STDERR = 1, 2
 
 
-def serve(connection: "Connection[object, object]", factory: EngineFactory, parent_pid: int) -> None:
+def serve(
+    connection: "Connection[object, object]", factory: EngineFactory, parent_pid: int, environment: Environment = ()
+) -> None:
     """Runs an engine until the parent asks to close, or is gone.
 
     Args:
         connection: the child's end of the pipe.
         factory: builds the engine.
         parent_pid: of the process that is to outlive this one.
+        environment: changed before the engine is built, and with it before CUDA is initialised.
     """
-    _die_with(parent_pid)
+    die_with(parent_pid)
+    change_environment(dict(environment))
     os.dup2(_STDERR, _STDOUT)  # stdout carries the parent's answer alone
     try:
         engine = factory()
@@ -40,9 +44,12 @@ def serve(connection: "Connection[object, object]", factory: EngineFactory, pare
 def _answer(connection: "Connection[object, object]", engine: Engine) -> None:
     while (request := connection.recv()) is not Ask.CLOSE:
         try:
-            if isinstance(request, TransferBlock):
-                for measurement in engine.transfer(request):
-                    connection.send(measurement)
+            if isinstance(request, TransferBlock | ServingBlock):
+                taken = (
+                    engine.transfer(request) if isinstance(request, TransferBlock) else engine.beside_decode(request)
+                )
+                for one in taken:
+                    connection.send(one)
                 connection.send(Done.BLOCK)
             else:
                 connection.send(_asked(engine, request))
@@ -58,11 +65,3 @@ def _asked(engine: Engine, request: object) -> Capabilities | Conditions:
     if request is Ask.CONDITIONS:
         return engine.conditions()
     raise TypeError(f"not a request: {request!r}")
-
-
-def _die_with(parent_pid: int) -> None:
-    """A busy child does not read its pipe, so the kernel is asked to end it when the parent ends, however it ends."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent_pid:
-            os._exit(1)  # the parent ended before it was watched

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from pega_tune.autotune.engine import Capabilities, Conditions, Measurement, TransferBlock
+from pega_tune.autotune.serving import Segment, ServingBlock
 from pega_tune.errors import PegaTuneError
 from pega_tune.kernels.facts import DeviceFacts
 
@@ -64,6 +65,6 @@ class Failure:
         return PegaTuneError(self.message, self.hint)
 
 
-Request: TypeAlias = Ask | TransferBlock
-Reply: TypeAlias = DeviceFacts | Capabilities | Conditions | Measurement | Done | Failure
+Request: TypeAlias = Ask | TransferBlock | ServingBlock
+Reply: TypeAlias = DeviceFacts | Capabilities | Conditions | Measurement | Segment | Done | Failure
 """`DeviceFacts` is what a child says first, when its engine is ready."""

@@ -11,7 +11,9 @@ from typing import cast
 
 from pega_tune.autotune.engine import EngineFactory, Status
 from pega_tune.autotune.isolation.child import serve
+from pega_tune.autotune.isolation.environment import Environment
 from pega_tune.autotune.isolation.messages import Ask, Reply, Request
+from pega_tune.kernels.interpreter import signal_name
 
 # A terminal and a service manager signal the whole process group. Only the parent knows how to end in good order.
 _PARENTS_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,11 +48,11 @@ class Worker:
     The thread that makes it must live as long as it is to live: Linux ends the child with that thread.
     """
 
-    def __init__(self, factory: EngineFactory) -> None:
+    def __init__(self, factory: EngineFactory, environment: Environment = ()) -> None:
         context = get_context("spawn")  # a forked child could not use CUDA if the parent ever had
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
-            target=serve, args=(theirs, factory, os.getpid()), daemon=True, name="pega-tune-engine"
+            target=serve, args=(theirs, factory, os.getpid(), environment), daemon=True, name="pega-tune-engine"
         )
         with _signals_blocked():
             self._process.start()
@@ -114,7 +116,7 @@ class Worker:
         self.kill()
         if code is None:
             return "the engine process closed its pipe"
-        return f"killed by {_signal_name(-code)}" if code < 0 else f"the engine process ended with code {code}"
+        return f"killed by {signal_name(-code)}" if code < 0 else f"the engine process ended with code {code}"
 
 
 @contextmanager
@@ -127,10 +129,3 @@ def _signals_blocked() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

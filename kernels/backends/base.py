@@ -4,7 +4,7 @@ from typing import Protocol
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.plan import Backend, CopyPlan
-from pega_tune.kernels.program import Program, Route
+from pega_tune.kernels.program import Lease, Program, ProgramBuilder, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
 
@@ -23,9 +23,11 @@ class TransferBackend(Protocol):
     """
 
     def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan, route: Route) -> Program:
-        """Compiles a batch; all host work of the plan is here, nothing reaches the driver.
+        """Compiles a batch; nothing reaches the driver.
 
-        The batch must stay as it is until the program has ended. How the host waits (`CopyPlan.completion`) is not a
+        Host work of the plan is here, but for what a program does itself while it is submitted: a staged one writes its
+        descriptors then, beside its own DMA. So the batch must stay as it is until the program has ended. Without
+        ranges it makes a program that only records its events. How the host waits (`CopyPlan.completion`) is not a
         backend's concern.
 
         Raises:
@@ -43,3 +45,8 @@ def require(plan: CopyPlan, backend: Backend) -> None:
     """
     if plan.backend is not backend:
         raise UnsupportedPlanError(f"the {backend} backend cannot run a {plan.backend} plan")
+
+
+def nothing(route: Route, lease: Lease) -> Program:
+    """The program of a batch without ranges."""
+    return ProgramBuilder(route).finish(lease)

@@ -1,6 +1,6 @@
 """The `direct` backend: one asynchronous DMA memcpy per merged range."""
 
-from pega_tune.kernels.backends.base import require
+from pega_tune.kernels.backends.base import nothing, require
 from pega_tune.kernels.chunks import CopyColumns, cut
 from pega_tune.kernels.descriptors import sides
 from pega_tune.kernels.plan import Backend, CopyPlan
@@ -25,10 +25,11 @@ class DirectBackend:
     def prepare(self, batch: RangeBatch, direction: Direction, plan: CopyPlan, route: Route) -> Program:
         """As `TransferBackend.prepare`."""
         require(plan, Backend.DIRECT)
-        self._lease.revoked = True
-        self._lease = Lease()
+        self._lease.revoked, self._lease = True, Lease()
         merged = self._workspace.merge(batch)
         destination, source = sides(merged.device, merged.host, direction)
+        if not len(batch):
+            return nothing(route, self._lease)
         builder = ProgramBuilder(route)
         builder.keep(batch, self._workspace)
         if plan.chunk_bytes is not None and batch.total_bytes > plan.chunk_bytes:

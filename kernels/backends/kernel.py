@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pega_tune.kernels.backends.base import UnsupportedPlanError, require
+from pega_tune.kernels.backends.base import UnsupportedPlanError, nothing, require
 from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES, DescriptorSpace, tile_bytes, write_descriptors
 from pega_tune.kernels.launch_skeleton import LaunchSkeleton
 from pega_tune.kernels.plan import WARP_THREADS, Backend, CopyPlan, KernelOptions, Variant
@@ -56,12 +56,13 @@ class KernelBackend:
         All are uploaded at once, also for a plan with chunks: each of its launches takes a part of them.
         """
         grid = self._grid_of(plan)
-        self._lease.revoked = True
-        self._lease = Lease()
+        self._lease.revoked, self._lease = True, Lease()
         tile = None
         if plan.variant is Variant.WARP:
             tile = tile_bytes(batch.total_bytes, grid.per_block * grid.options.max_grid_blocks)
         count = write_descriptors(batch, direction, self._space, tile)
+        if not count:
+            return nothing(route, self._lease)
         if route.end is None or grid.options.chunk_descriptors is not None:
             return self._build(batch, plan, route, count)
         if self._skeleton is None or self._skeleton.route is not route:

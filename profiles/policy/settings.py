@@ -1,6 +1,7 @@
-"""The one reader of environment variables: where the database is, and what bears on timing."""
+"""The one reader of environment variables: where the database and the cache are, and what bears on timing."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,12 @@ from pega_tune.profiles.policy.urls import require_url
 
 DATABASE_VARIABLE = "PEGA_TUNE_DB"
 DATABASE_FILE = "pega-tune.db"
+CACHE_VARIABLE = "PEGA_TUNE_CACHE"
 VISIBLE_DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
+MPS_PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
+MPS_LOG_VARIABLE = "CUDA_MPS_LOG_DIRECTORY"
+MPS_THREADS_VARIABLE = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+MPS_PRIORITY_VARIABLE = "CUDA_MPS_CLIENT_PRIORITY"
 
 TIMING_VARIABLES = (
     "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -20,10 +26,10 @@ TIMING_VARIABLES = (
     "CUDA_DISABLE_PERF_BOOST",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_MODULE_LOADING",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    "CUDA_MPS_CLIENT_PRIORITY",
+    MPS_THREADS_VARIABLE,
+    MPS_PRIORITY_VARIABLE,
     "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-    "CUDA_MPS_PIPE_DIRECTORY",
+    MPS_PIPE_VARIABLE,
     "CUDA_SCALE_LAUNCH_QUEUES",
     VISIBLE_DEVICES_VARIABLE,
     "NUMBA_CPU_NAME",
@@ -33,6 +39,13 @@ TIMING_VARIABLES = (
     "NUMBA_OPT",
 )
 """Variables of the CUDA driver and of numba that change how fast, or whether, things run."""
+
+_DEFAULT_MPS_PIPES = Path("/tmp/nvidia-mps")  # noqa: S108 - the default that NVIDIA's MPS documentation gives
+
+_KERNELS = "kernels"
+
+# Of numba, and of those by which libraries of a toolkit are found.
+_COMPILER_PREFIXES = ("NUMBA_", "CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX")
 
 _SQLITE_SCHEMES = ("sqlite", "sqlite+pysqlite")
 _HINT = "give a file, sqlite:///relative.db, sqlite:////absolute.db, or the URL of another database"
@@ -85,6 +98,28 @@ def sqlite_path(url: str) -> Path | None:
     return _checked(url, Path(rest[1:]))
 
 
+def compile_cache_directory() -> Path | None:
+    """Where compiled kernels are kept; nothing is created.
+
+    Returns:
+        A directory inside the one that `PEGA_TUNE_CACHE` names, or without it inside the per-user cache directory; None
+        if the variable is empty, or there is no such directory.
+    """
+    given = os.environ.get(CACHE_VARIABLE)
+    if given is not None and not given.strip():
+        return None
+    if given is not None:
+        return Path(os.path.abspath(os.path.expanduser(given))) / _KERNELS
+    path = platformdirs.user_cache_path("pega-tune", appauthor=False)
+    return path / _KERNELS if path.is_absolute() else None  # without a home it begins with a tilde
+
+
+def compiler_variables() -> tuple[tuple[str, str], ...]:
+    """The variables that may change what compiling gives, as (name, value) by name."""
+    found = ((name, value) for name, value in os.environ.items() if name.startswith(_COMPILER_PREFIXES))
+    return tuple(sorted(found))
+
+
 def visible_devices() -> str | None:
     """`CUDA_VISIBLE_DEVICES` as it is set, for messages; None if it is not."""
     return os.environ.get(VISIBLE_DEVICES_VARIABLE)
@@ -93,6 +128,26 @@ def visible_devices() -> str | None:
 def environment_record() -> EnvironmentRecord:
     """The variables that bear on timing, as they are now."""
     return EnvironmentRecord(tuple((name, os.environ.get(name)) for name in TIMING_VARIABLES))
+
+
+def mps_pipe_directory() -> Path:
+    """Where a program that CUDA is started in looks for an MPS daemon, be there one or not."""
+    return Path(os.environ.get(MPS_PIPE_VARIABLE) or _DEFAULT_MPS_PIPES)
+
+
+def environment_with(changes: Mapping[str, str | None]) -> dict[str, str]:
+    """The environment of a child process: ours, with some variables set, and those without a value not set."""
+    kept = {name: value for name, value in os.environ.items() if name not in changes}
+    return kept | {name: value for name, value in changes.items() if value is not None}
+
+
+def change_environment(changes: Mapping[str, str | None]) -> None:
+    """Sets some variables of this process, or unsets those without a value, before a library reads them."""
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _checked(given: str, path: Path) -> Path:

@@ -4,8 +4,10 @@
 
 What the driver itself takes is not in it. A chunk is one copy, or a descriptor upload and a launch, then an event and
 a barrier. `at once`: every event has happened when it is first asked for. `later`: every one is pending once, so each
-chunk costs a pass over all jobs in flight. `submit` is `TransferWorker.submit` of one job, `poll` one call of it from
-Python with nothing to do but ask. Times are in microseconds, minimum and median over rounds.
+chunk costs a pass over all jobs in flight. `counted` is what the worker itself counts for a chunk. `submit` is
+`TransferWorker.submit` of one job, `poll` one call of it from Python with nothing to do but ask. `first` is from the
+call of `submit` to the driver's first command, for a job of one chunk that is alone, and `alone` from the same call to
+the return of `drain`, when every event has happened. Times are in microseconds, minimum and median over rounds.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from pega_tune.kernels.native import pointer
 from pega_tune.kernels.program import Launch, Program, ProgramBuilder, Route
 from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.worker import TransferWorker
+from pega_tune.kernels.worker_states import JobReport
 
 TARGET_US = 15
 STREAMS = (1, 2)
@@ -71,8 +74,11 @@ class Row:
     events: str
     jobs: int
     per_chunk: Timing
+    counted: Timing
     submit: Timing
     poll: Timing
+    first: Timing
+    alone: Timing
 
 
 def program(kind: str, stream: int, chunks: int) -> Program:
@@ -94,19 +100,35 @@ def measure(kind: str, pending: bool, options: argparse.Namespace) -> Row:
     )
     worker = TransferWorker(table, options.jobs)
     programs = [program(kind, STREAMS[job % len(STREAMS)], options.chunks) for job in range(options.jobs)]
-    drains, submits, polls = [], [], []
+    drains, counts, submits, polls = [], [], [], []
     _questions[:] = 0, pending
     for _ in range(options.rounds):
         for one in programs:
             submits.append(_elapsed_us(lambda one=one: worker.submit([one])))
         _questions[0] = 0
-        drains.append(_elapsed_us(worker.drain) / (options.jobs * options.chunks))
+        reports: list[JobReport] = []
+        drains.append(_elapsed_us(lambda into=reports: into.extend(worker.drain())) / (options.jobs * options.chunks))
+        counts.append(1e6 * sum(one.host_s for one in reports) / sum(one.chunks for one in reports))
         worker.submit(programs[:1])
         _questions[:] = 0, 2**63  # nothing for long
         polls += [_elapsed_us(worker.poll) for _ in range(10)]
         _questions[:] = 0, pending
         worker.drain()
-    return Row(kind, "later" if pending else "at once", options.jobs, *map(timing, (drains, submits, polls)))
+    times = (drains, counts, submits, polls, *lone_jobs(worker, program(kind, STREAMS[0], 1), 10 * options.rounds))
+    return Row(kind, "later" if pending else "at once", options.jobs, *map(timing, times))
+
+
+def lone_jobs(worker: TransferWorker, one: Program, rounds: int) -> tuple[list[float], list[float]]:
+    """Runs a job again and again; microseconds from its submission to its first command, and to its report."""
+    _questions[:] = 0
+    firsts, wholes = [], []
+    for _ in range(rounds):
+        begin_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        worker.submit([one])
+        (report,) = worker.drain()
+        wholes.append((time.clock_gettime_ns(time.CLOCK_MONOTONIC) - begin_ns) / 1e3)
+        firsts.append(1e6 * report.started_s - begin_ns / 1e3)
+    return firsts, wholes
 
 
 def timing(samples: list[float]) -> Timing:
@@ -122,7 +144,7 @@ def _elapsed_us(operation) -> float:
 
 def table(rows: list[Row]) -> str:
     """The rows as aligned text."""
-    names = ("per_chunk", "submit", "poll")
+    names = ("per_chunk", "counted", "submit", "poll", "first", "alone")
     lines = [f"{'us, min / median':24}{'jobs':>6}" + "".join(f"{name:>18}" for name in names)]
     for row in rows:
         timings = (getattr(row, name) for name in names)

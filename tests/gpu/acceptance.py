@@ -3,8 +3,8 @@
     python tests/gpu/acceptance.py --out DIR [--part N] [--commit HASH]
 
 Every ratio is between two candidates of one block, measured in turns by the engine itself. The rate of a transfer
-counts the time from its first driver call until its completion is seen; beside it stands the ratio with preparation
-(ordering and writing descriptors) in it. Exit code 1 if a line fails.
+counts the time from its first driver call until its completion is seen, everything having been prepared before; beside
+it stands the ratio with preparation (ordering and writing descriptors) in it. Exit code 1 if a line fails.
 """
 # ruff: noqa: E402 (the script runs from a bare checkout)
 
@@ -22,6 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from pega_tune.autotune.cuda.compile_cache import user_compile_cache
 from pega_tune.autotune.cuda.engine import CudaEngine
 from pega_tune.autotune.engine import (
     Candidate,
@@ -162,7 +163,7 @@ def cell(index: int, candidate: Candidate, measurements: Sequence[Measurement]) 
     timed = [m for m in mine if m.phase is Phase.TIMED and m.status is Status.OK]
     samples = {
         "transfer": tuple(m.transfer_s for m in timed),
-        "moving": tuple(m.transfer_s - m.prepare_s for m in timed),
+        "moving": tuple(m.moving_s for m in timed if m.moving_s is not None),
         "prepare": tuple(m.prepare_s for m in timed),
         "submit": tuple(m.submit_s for m in timed),
         "device": tuple(m.device_s for m in timed if m.device_s is not None),
@@ -241,7 +242,7 @@ def main() -> int:
     options = parser.parse_args()
     try:
         facts = list_devices()[0]
-        with CudaEngine(facts.uuid) as engine:
+        with CudaEngine(facts.uuid, cache=user_compile_cache()) as engine:
             results = [(task, measure(engine, task)) for task in tasks() if options.part in (None, task.part)]
     except DeviceError as error:
         parser.exit(3, f"{error.message}; {error.hint}\n")
@@ -249,9 +250,9 @@ def main() -> int:
     return publish(options, facts, [result for _, result in results], checked)
 
 
-def publish(options: argparse.Namespace, facts: DeviceFacts, results: Sequence[Result], checked: Sequence[Line]) -> int:
-    """Writes the results down and prints them; the exit code."""
-    written = {
+def stamped(options: argparse.Namespace, facts: DeviceFacts, checked: Sequence[Line]) -> dict[str, Any]:
+    """What every record of a run begins with: what was run, where and when, and the lines."""
+    return {
         "device": facts.to_json(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": options.commit,
@@ -259,8 +260,12 @@ def publish(options: argparse.Namespace, facts: DeviceFacts, results: Sequence[R
         "driver": facts.staleness.driver,
         "part": options.part,
         "lines": [{**asdict(line), "passed": line.passed} for line in checked],
-        "blocks": [report(result) for result in results],
     }
+
+
+def publish(options: argparse.Namespace, facts: DeviceFacts, results: Sequence[Result], checked: Sequence[Line]) -> int:
+    """Writes the results down and prints them; the exit code."""
+    written = stamped(options, facts, checked) | {"blocks": [report(result) for result in results]}
     options.out.mkdir(parents=True, exist_ok=True)
     name = f"{Path(sys.argv[0]).stem.replace('_', '-')}-{options.part or 'all'}.json"
     (options.out / name).write_text(json.dumps(written, indent=1, allow_nan=False) + "\n")

@@ -3,8 +3,8 @@
     python tests/gpu/acceptance_engine.py --out DIR --part N [--commit HASH]
 
 Part 1: staged, pitched, kernels, batched and chunked copies beside contiguous DMA. Parts 2 and 3: every plan and every
-static rule at six shapes each. Part 4: the transfer worker. No part takes longer than 9 minutes. Both terms of a ratio
-are candidates of one block. Exit code 1 if a line fails.
+static rule at six shapes each. Part 4: the transfer worker, and an engine whose process is replaced. No part takes
+longer than 9 minutes. Both terms of a ratio are candidates of one block. Exit code 1 if a line fails.
 """
 # ruff: noqa: E402 (the script runs from a bare checkout)
 
@@ -13,25 +13,31 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from pega_tune.autotune.bench.transfer import TransferBenchRequest, plan_transfer_bench
+from pega_tune.autotune.cuda.compile_cache import user_compile_cache
 from pega_tune.autotune.cuda.engine import CudaEngine
 from pega_tune.autotune.engine import Candidate, CandidateKind, SamplingLimits, Status, TransferBlock
+from pega_tune.autotune.isolated import IsolatedEngine
 from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.sweep.plans import candidates
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.backends.staged import staged
-from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.probe import list_devices
 from pega_tune.kernels.shape import Direction, TransferShape
 from tests.gpu.acceptance import CEILING, MIB, SEED, Line, Result, commit, publish, run
+from tests.helpers.engines import transfer_block
+from tests.helpers.gpu_poison import PoisonedFactory
 
 KIB = 1 << 10
 BOTH = Direction.BOTH
@@ -46,9 +52,8 @@ BATCH = CopyPlan(Backend.BATCH)
 ONE_CTA = kernel(Variant.WARP, 1, 1024)
 WARPS = tuple(kernel(Variant.WARP, grid, 1024) for grid in (1, 2, 8, 16, 32))
 IN_PARTS = replace(direct(), chunk_bytes=4 * MIB)
-CHUNK_RANGES = 64
-CHUNKED_KERNEL = CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(8, CHUNK_RANGES), backpressure=False)
-ORDERED_KERNEL = kernel(Variant.WARP, 32, 256)
+CHUNKED_JOBS = 7
+LAUNCHED_JOBS = 101
 
 # ranges, bytes of each, layout, direction
 SHAPES = (
@@ -105,9 +110,8 @@ def fast_enough() -> Iterator[Task]:
     runs = (*WARPS, kernel(Variant.WARP, 128, 256), kernel(Variant.WARP, 256, 256), *STAGED, direct())
     yield task((RANGES, 4 * KIB, "runs:4096", BOTH), (*runs, *fused), partial(_best, "any plan", 0.70, None))
     for way in ONE_WAY:
-        yield task((RANGES, 4 * KIB, "shuffled", way), (ONE_CTA, CHUNKED_KERNEL), _one_cta)
+        yield task((RANGES, 4 * KIB, "shuffled", way), (ONE_CTA,), _one_cta)
         yield task((16, 4 * MIB, "shuffled", way), WARPS, partial(_best, "kernel/warp", 0.85, None))
-        yield task((4096, 4 * KIB, "strided", way), (ORDERED_KERNEL,), _host_time, rounds=101)
     yield task((1024, 64 * KIB, "shuffled", BOTH), (BATCH,), partial(_best, "batch", 0.60, None))
     for count in (1, 5000, 120_000):
         yield task((count, 256, "shuffled", BOTH), (BATCH,), _works, rounds=3)
@@ -143,22 +147,13 @@ def _one_cta(result: Result) -> Iterator[Line]:
     yield from _works(result)
     ratio = result.ratio(ONE_CTA.key)
     yield Line(f"one CTA at {result.block.key}", ratio, 0.78, None, result.ratio(ONE_CTA.key, "transfer"))
-    submit_s = result.cells[CHUNKED_KERNEL.key].median_s("submit")
-    chunks = RANGES / CHUNK_RANGES
-    yield Line(f"host time of a chunk at {result.block.key}", submit_s and submit_s / chunks, None, 15e-6)
-
-
-def _host_time(result: Result) -> Iterator[Line]:
-    yield from _works(result)
-    submit_s = result.cells[ORDERED_KERNEL.key].median_s("submit")
-    yield Line(f"host time of a kernel transfer beyond preparation, {result.block.key}", submit_s, None, 25e-6)
 
 
 def compared(number: int, engine: CudaEngine) -> Iterator[Task]:
     """Every plan and every static rule at half of the shapes."""
     for ranges, nbytes, layout, direction in SHAPES[number * 6 : number * 6 + 6]:
         named = NamedLayout.parse(layout)
-        request = TransferBenchRequest(ranges, nbytes, named, (direction,), rounds=9, seed=SEED)
+        request = TransferBenchRequest(ranges, nbytes, named, directions=(direction,), rounds=9, seed=SEED)
         (planned,) = plan_transfer_bench(request, engine.capabilities())
         plans = candidates(planned.block.shape, engine.capabilities(), full=True, dense=False)
         own = frozenset(c.name for c in plans if c.kind is not CandidateKind.CEILING)
@@ -192,6 +187,36 @@ def worker() -> Iterator[Line]:
     yield Line("worker: jobs that are wrong in the process after it", len(_child("mix", "20")["wrong"]), None, 0)
 
 
+def launch_costs() -> Iterator[Line]:
+    """What a transfer by one launch costs the host beyond preparation: the submit call, and what the loop calls."""
+    for name, found in _child("launches", str(LAUNCHED_JOBS)).items():
+        yield Line(f"worker: wrong bytes and failed jobs, one launch {name}", found["wrong"] + found["failed"], None, 0)
+        each = median(map(sum, zip(found["submit_s"], found["host_s"], strict=True)))
+        words = "worker: host time of a kernel transfer of 4,096 ordered ranges beyond preparation"
+        yield Line(f"{words}, {name}", each, None, 25e-6)
+
+
+def chunk_costs() -> Iterator[Line]:
+    """What a chunk costs the host: the median over jobs of the worker's own count."""
+    for name, found in _child("chunks", str(CHUNKED_JOBS)).items():
+        yield Line(f"worker: wrong bytes and failed jobs, {name}", found["wrong"] + found["failed"], None, 0)
+        (chunks,) = set(found["chunks"]) or {0}
+        each = median(found["host_s"]) / chunks if chunks else None
+        yield Line(f"worker: host time of each of {chunks} chunks with backpressure, {name}", each, None, 15e-6)
+
+
+def replaced(uuid: str) -> Iterator[Line]:
+    """An engine's process loses its context; the next one measures what is left of the block."""
+    with closing(IsolatedEngine(PoisonedFactory(uuid))) as engine:
+        before = engine.pid
+        lost, *others = engine.transfer(transfer_block())
+        named = lost.status is Status.CRASHED and "CUDA_ERROR_ILLEGAL_ADDRESS" in lost.detail
+        yield Line(f"engine: the candidate that cost it is told: {lost.status}, {lost.detail}", named, True, None)
+        yield Line("engine: the child is another one", engine.pid not in (before, None), True, None)
+        yield Line("engine: executions that failed after it", sum(m.status is not Status.OK for m in others), None, 0)
+        yield Line("engine: executions after it", len(others), 1, None)
+
+
 def _child(*arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.helpers.gpu_worker", *arguments]
     child = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
@@ -204,10 +229,10 @@ def _child(*arguments: str) -> dict[str, Any]:
 def measured(part: int, uuid: str) -> tuple[list[Result], list[Line]]:
     """The results and lines of a part."""
     if part == 4:
-        return [], list(worker())
+        return [], [*worker(), *launch_costs(), *chunk_costs(), *replaced(uuid)]
     results: list[Result] = []
     checked: list[Line] = []
-    with CudaEngine(uuid) as engine:
+    with CudaEngine(uuid, cache=user_compile_cache()) as engine:
         for one in fast_enough() if part == 1 else compared(part - 2, engine):
             results.append(run(engine, one.block))
             checked += one.check(results[-1])

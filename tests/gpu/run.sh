@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Runs one part of the GPU lane and keeps what it printed. No part takes longer than 9 minutes.
-#   tests/gpu/run.sh tests|copies|engine1..engine4|sweep|sanitizer OUT [COMMIT]
+#   tests/gpu/run.sh tests|copies|engine1..engine4|serving-PART|sweep|standard|sanitizer OUT [COMMIT]
 #     tests      the tests marked gpu
 #     copies     the copy kernels against contiguous DMA (tests/gpu/acceptance.py)
 #     engineN    part N of what the transfer engine must reach (tests/gpu/acceptance_engine.py)
+#     serving-PART  a part of what is measured beside decode (tests/gpu/acceptance_serving.py)
+#     standard   a standard sweep with both colocations, and the best plans that it found beside decode
 #     sweep      a quick sweep into a new database, and what Auto answers from it
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
@@ -27,7 +29,7 @@ keep() {
 }
 
 tests() {
-  keep 500 "$python" -m pytest -q -m gpu -p no:cacheprovider tests
+  keep 500 "$python" -m pytest -q -m gpu -p no:cacheprovider --durations=12 tests
 }
 
 copies() {
@@ -36,6 +38,20 @@ copies() {
 
 engine() {
   keep 535 "$python" tests/gpu/acceptance_engine.py --out "$out" --part "$1" --commit "$commit"
+}
+
+serving() {
+  keep 535 "$python" tests/gpu/acceptance_serving.py --out "$out" --part "$1" --commit "$commit" \
+    ${SWEEP:+--sweep "$SWEEP"}
+}
+
+standard() {
+  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0
+  keep 310 "${tune[@]}" sweep --preset standard --colocation time-sliced,same-context --json || failed=1
+  "${tune[@]}" sweeps show --json "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')" >"$out/sweep.json"
+  SWEEP=$out/sweep.json keep 225 "$python" tests/gpu/acceptance_serving.py --out "$out" --part best \
+    --commit "$commit" --sweep "$out/sweep.json" || failed=1
+  return "$failed"
 }
 
 sweep() {
@@ -57,14 +73,15 @@ sanitizer() {
     # cuda.bindings asks the driver for functions of later releases: calls that fail by design, and no memory errors.
     keep 250 compute-sanitizer --tool "$tool" --report-api-errors no --target-processes all --error-exitcode 99 \
       "$python" -m pytest -q -m gpu -p no:cacheprovider tests/gpu \
-      --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py \
-      --ignore tests/gpu/test_transfer_worker.py || failed=1
+      --ignore tests/gpu/test_refusals.py --ignore tests/gpu/test_crash.py --ignore tests/gpu/test_serving.py \
+      --ignore tests/gpu/test_transfer_worker.py --ignore tests/gpu/test_decode.py || failed=1
   done
   return "$failed"
 }
 
 case $part in
-  tests | copies | sweep | sanitizer) "$part" ;;
+  tests | copies | sweep | standard | sanitizer) "$part" ;;
+  serving-*) serving "${part#serving-}" ;;
   engine[1-4]) engine "${part#engine}" ;;
-  *) sed -n '2,8p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,10p' "$0" >&2 && exit 2 ;;
 esac

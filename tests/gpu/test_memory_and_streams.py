@@ -5,7 +5,8 @@ from pega_tune.errors import UsageError
 from pega_tune.kernels.context import PrimaryContext
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.memory import DeviceMemory, PinnedMemory
-from pega_tune.kernels.stream import Event, PriorityRange, Stream, effective_priorities, elapsed_s, priority_range
+from pega_tune.kernels.stream import Event, Stream, effective_priorities, elapsed_s, priority_range
+from pega_tune.kernels.stream_options import PriorityRange
 from pega_tune.kernels.waiting import wait_event
 
 pytestmark = pytest.mark.gpu

@@ -29,7 +29,20 @@ def test_a_thousand_mixed_jobs_of_which_every_tenth_is_cancelled(gpu: DeviceFact
     assert sum(found["states"].values()) == 1000
     assert found["states"].get("failed", 0) == 0
     assert found["states"]["done"] >= 900
+    assert found["empty"] > 0
     assert 0 < found["cancelled"] <= 100  # one whose commands are all submitted ends as done
+
+
+def test_jobs_of_many_chunks_arrive_and_tell_what_they_cost_the_host(gpu: DeviceFacts) -> None:
+    found = _run("chunks", "2")
+    assert {name: (job["wrong"], job["failed"]) for name, job in found.items()} == dict.fromkeys(found, (0, 0))
+    assert {name: job["chunks"] for name, job in found.items()} == {
+        "kernel h2d": [256, 256],
+        "kernel d2h": [256, 256],
+        "dma h2d": [16, 16],
+        "dma d2h": [16, 16],
+    }
+    assert all(host_s > 0 for job in found.values() for host_s in job["host_s"])
 
 
 def test_a_copy_that_the_driver_refuses_fails_alone(gpu: DeviceFacts) -> None:

@@ -87,6 +87,15 @@ class Program:
         return Result(process.returncode, stdout or "", stderr)
 
 
+def interrupted(program: Program, *arguments: object) -> Result:
+    """Runs the program until it has a child, its engine, and interrupts it then."""
+    process = program.start(*arguments)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    wait_until(lambda: bool(children.read_text()), "a child")
+    process.send_signal(signal.SIGINT)
+    return program.finish(process)
+
+
 def wait_until(happens: Callable[[], bool], what: str) -> None:
     """Waits for something that another process does.
 

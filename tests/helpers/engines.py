@@ -76,13 +76,11 @@ class Misdeed:
     phase: Phase = Phase.TIMED
 
 
-class MisbehavingEngine:
-    """The simulated H200, but for its misdeeds."""
+class SimulatedDevice:
+    """The simulated H200, but for what it measures."""
 
-    def __init__(self, misdeeds: tuple[Misdeed, ...], folder: Path) -> None:
+    def __init__(self) -> None:
         self._sim: SimEngine = SimFactory("h200")()
-        self._misdeeds = misdeeds
-        self._folder = folder
 
     @property
     def facts(self) -> DeviceFacts:
@@ -96,6 +94,15 @@ class MisbehavingEngine:
 
     def close(self) -> None:
         self._sim.close()
+
+
+class MisbehavingEngine(SimulatedDevice):
+    """The simulated H200, but for its misdeeds."""
+
+    def __init__(self, misdeeds: tuple[Misdeed, ...], folder: Path) -> None:
+        super().__init__()
+        self._misdeeds = misdeeds
+        self._folder = folder
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
         os.write(1, b"what an engine prints\n")

@@ -12,6 +12,8 @@ from pega_tune.kernels.driver import DriverFunction, DriverTable
 
 LOGGED_CALLS = 4096
 EVENTS = 64  # that can be late at a time
+TIMED = 2**40  # bit of the functions that write down spans, as many nanoseconds from the number of the call on:
+CALL_NS, SPAN_NS = 1000, 100
 _COUNT, _FAIL_AT, _FAIL_STATUS, _PENDING, _MOVES, _LATE, _HEADER = range(7)
 _WIDTH = 1 + 11 + 2  # function, C arguments, kernel arguments
 _NEVER = 2**64 - 1
@@ -125,7 +127,16 @@ _SLEEP = int(DriverFunction.EVENT_SYNCHRONIZE)
 _COPY_2D = int(DriverFunction.MEMCPY_2D_ASYNC)
 _BATCH_V1 = int(DriverFunction.MEMCPY_BATCH_ASYNC_V1)
 _BATCH_V2 = int(DriverFunction.MEMCPY_BATCH_ASYNC_V2)
+_GRAPH_LAUNCH = int(DriverFunction.GRAPH_LAUNCH)
 _HOST = 1  # CU_MEMORYTYPE_HOST
+
+
+@njit
+def _write_spans(argument, blocks):
+    begin = carray(_pointer(_ADDRESS), _SIZE, np.uint64)[_COUNT] * np.uint64(CALL_NS)
+    spans = carray(_pointer(carray(_pointer(argument), 1, np.uint64)[0]), (np.int64(blocks), 2), np.uint64)
+    spans[:, 0] = begin
+    spans[:, 1] = begin + np.uint64(SPAN_NS)
 
 
 @cfunc(i32(u64, u32, u32, u32, u32, u32, u32, u32, u64, u64, u64))
@@ -140,6 +151,8 @@ def _launch(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra)
         rows = carray(_pointer(descriptors), (np.int64(count), 3), np.uint64)
         for i in range(rows.shape[0]):
             _move(rows[i, 0], rows[i, 1], rows[i, 2])
+    if status == 0 and function & u64(TIMED):
+        _write_spans(carray(_pointer(parameters), 3, np.uint64)[2], gx)
     return status
 
 
@@ -241,6 +254,11 @@ def _stream_wait_event(stream, event, flags):
     return _log(_AWAIT, (stream, event, u64(flags)))
 
 
+@cfunc(i32(u64, u64))
+def _graph_launch(graph, stream):
+    return _log(_GRAPH_LAUNCH, (graph, stream))
+
+
 _FAKES = {
     DriverFunction.MEMCPY_HTOD_ASYNC: _memcpy(DriverFunction.MEMCPY_HTOD_ASYNC),
     DriverFunction.MEMCPY_DTOH_ASYNC: _memcpy(DriverFunction.MEMCPY_DTOH_ASYNC),
@@ -253,6 +271,7 @@ _FAKES = {
     DriverFunction.MEMCPY_2D_ASYNC: _copy_2d,
     DriverFunction.MEMCPY_BATCH_ASYNC_V1: _batch_v1,
     DriverFunction.MEMCPY_BATCH_ASYNC_V2: _batch_v2,
+    DriverFunction.GRAPH_LAUNCH: _graph_launch,
 }
 _ARGUMENTS = {
     DriverFunction.MEMCPY_HTOD_ASYNC: 4,
@@ -266,4 +285,5 @@ _ARGUMENTS = {
     DriverFunction.MEMCPY_2D_ASYNC: 7,
     DriverFunction.MEMCPY_BATCH_ASYNC_V1: 9,
     DriverFunction.MEMCPY_BATCH_ASYNC_V2: 8,
+    DriverFunction.GRAPH_LAUNCH: 2,
 }

@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.buffers import Buffers
+from pega_tune.autotune.cuda.compile_cache import user_compile_cache
 from pega_tune.autotune.cuda.factory import CudaEngineFactory
 from pega_tune.autotune.cuda.lanes import Lane
 from pega_tune.autotune.cuda.layout import Layout
@@ -75,11 +76,11 @@ class Rig:
     def __init__(self, facts: DeviceFacts, batch: BatchSignature | None = None) -> None:
         self._stack = ExitStack()
         self.staging_bytes = 16 << 20
-        capability = facts.identity.compute_capability
+        capability, cache = facts.identity.compute_capability, user_compile_cache()
         self.functions: dict[Variant, KernelFunction] = {}
         for variant in Variant:
-            module = self._stack.enter_context(Module(link_cubin(compile_ptx(variant, capability), capability)))
-            self.functions[variant] = module.function(kernel_name(variant))
+            cubin = link_cubin(compile_ptx(variant, capability, cache), capability, cache)
+            self.functions[variant] = self._stack.enter_context(Module(cubin)).function(kernel_name(variant))
         self.machinery = Machinery(DriverTable.resolve(), self.functions, batch)
         self._lanes = {way: self._stack.enter_context(Lane(way, self.machinery)) for way in Direction.BOTH.legs}
         self._buffers = self._stack.enter_context(Buffers(MemoryLimits(1 << 30, 1 << 30)))

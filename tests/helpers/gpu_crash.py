@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 
+from pega_tune.autotune.cuda.compile_cache import user_compile_cache
 from pega_tune.autotune.cuda.engine import CudaEngine
 from pega_tune.autotune.engine import EngineLostError
 from pega_tune.kernels.descriptors import DESCRIPTOR_BYTES
@@ -26,7 +27,7 @@ NOWHERE = 16  # in the first page, which no allocation gets
 def main() -> None:
     """Runs a kernel on a bad address beside an open engine."""
     facts = list_devices()[0]
-    engine = CudaEngine(facts.uuid, 256 << 20, 256 << 20)
+    engine = CudaEngine(facts.uuid, 256 << 20, 256 << 20, user_compile_cache())
     found: dict[str, object] = {}
     with Rig(facts) as rig:
         staging, descriptors, stream = PinnedMemory(4096), DeviceMemory(4096), Stream()

@@ -50,6 +50,7 @@ class Work:
         chunks: how many, of three ranges each.
         backpressure: whether a barrier stands between chunks.
         direction: which way.
+        gives_way: whether it does so between chunks, before the barrier if there is one.
     """
 
     stream: int
@@ -58,6 +59,7 @@ class Work:
     chunks: int = 1
     backpressure: bool = True
     direction: Direction = Direction.H2D
+    gives_way: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -97,6 +99,8 @@ def build(work: Work, events: Events, buffers: Buffers) -> Program:
         _put_chunk(builder, work, buffers, (chunk, stream))
         if on_side:
             last = builder.take_and_record(stream)
+        if work.gives_way and chunk + 1 < work.chunks:
+            builder.give_way()
         if work.backpressure and chunk + 1 < work.chunks:
             builder.complete_first(stream)
     if last is not None:

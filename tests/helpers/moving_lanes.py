@@ -27,11 +27,13 @@ from pega_tune.kernels.plan import CopyPlan, PlanPair, Variant
 from pega_tune.kernels.program import Program, Route
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
-from pega_tune.kernels.stream import PriorityRange
+from pega_tune.kernels.spans import LaunchBounds
+from pega_tune.kernels.stream_options import PriorityRange
 from pega_tune.kernels.telemetry import TelemetrySample
 from tests.helpers.fake_driver import FakeDriver
 from tests.helpers.heap import Heap
 from tests.helpers.programs import CountedEvents
+from tests.helpers.spans import recorder
 
 STREAMS = {Direction.H2D: (2**63 + 11, 2**63 + 12), Direction.D2H: (2**63 + 21, 2**63 + 22)}
 EVENTS = {Direction.H2D: (2**63 + 31, 2**63 + 32), Direction.D2H: (2**63 + 41, 2**63 + 42)}
@@ -95,7 +97,7 @@ class MovingLane:
         events: Any = CountedEvents()
         route = Route(*STREAMS[self.direction], events, start, end)
         signals: Any = Signals(FakeEvent(start), FakeEvent(end), events)  # type: ignore[arg-type]
-        return TimedRun(self._machinery.table, Work(prepare, route, plan.completion), signals)
+        return TimedRun(self._machinery.table, Work(prepare, route, plan.completion, LaunchBounds.of(plan)), signals)
 
 
 class _Telemetry:
@@ -121,7 +123,7 @@ class MovingBench:
         context: Any = None
         buffers = Buffers(limits or MemoryLimits(1 << 30, 1 << 30), self.heap.allocators())
         abilities = Abilities(PriorityRange(0, -5), 1024, support)
-        self.bench = Bench(context, lanes, buffers, Verifier(comparer, POISON), abilities)
+        self.bench = Bench(context, lanes, buffers, Verifier(comparer, POISON), abilities, recorder())
         self.odd = OddTransfers(self.bench)
 
     def run(self, block: TransferBlock) -> list[Measurement]:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pega_tune.kernels.program import Op, Program
+from pega_tune.kernels.commands import Op
+from pega_tune.kernels.program import Program
 
 Interval = tuple[int, int]
 Bytes = NDArray[np.uint8]
@@ -69,21 +70,21 @@ class Task:
         if self.op in (Op.COPY_TO_DEVICE, Op.COPY_TO_HOST):
             return [self.operands[:3]]  # type: ignore[list-item]
         if self.op is Op.LAUNCH:
-            rows = iter(memory.words(*self._arguments()[:1], 3 * self._arguments()[1]))
+            rows = iter(memory.words(*self.arguments()[:1], 3 * self.arguments()[1]))
             return list(zip(rows, rows, rows, strict=True))
         return []
 
     def reads(self, memory: Memory) -> list[Interval]:
         read = [(source, source + nbytes) for _, source, nbytes in self.copies(memory)]
         if self.op is Op.LAUNCH:
-            address, count = self._arguments()
+            address, count = self.arguments()
             read.append((address, address + 24 * count))
         return read
 
     def writes(self, memory: Memory) -> list[Interval]:
         return [(destination, destination + nbytes) for destination, _, nbytes in self.copies(memory)]
 
-    def _arguments(self) -> tuple[int, int]:
+    def arguments(self) -> tuple[int, int]:
         """What the kernel gets; they are read from the real memory of the program."""
         pointers = (ctypes.c_uint64 * 2).from_address(self.operands[3])
         first, second = (ctypes.c_uint64.from_address(pointer).value for pointer in pointers)
@@ -94,7 +95,7 @@ class Task:
 class Host:
     """Submits the commands of a program one by one."""
 
-    commands: list[tuple[int, ...]]
+    program: Program
     tasks: list[Task] = field(default_factory=list)
     barriers: list[tuple[int, int]] = field(default_factory=list)  # tasks before it, record that it waits for
     _position: int = 0
@@ -102,24 +103,29 @@ class Host:
 
     @classmethod
     def of(cls, program: Program) -> "Host":
-        return cls([tuple(int(word) for word in row) for row in program.commands.tolist()])
+        return cls(program)
 
     @property
     def done(self) -> bool:
-        return self._position == len(self.commands)
+        return self._position == len(self.program)
 
     def waits_for(self) -> int | None:
         """The record that must have run before the host goes on."""
-        op, _, event, *_ = self.commands[self._position]
+        op, _, event, *_ = self._command()
         return self._records[event] if op == Op.BARRIER else None
 
     def step(self) -> list[Task]:
         """Submits the next command; what the streams get."""
-        (code, stream, *operands), before = self.commands[self._position], len(self.tasks)
+        (code, stream, *operands), before = self._command(), len(self.tasks)
         self._position += 1
         op = Op(code)
         if op is Op.BARRIER:
             self.barriers.append((before, self._records[operands[0]]))
+        elif op is Op.YIELD:
+            pass
+        elif op is Op.CALL:
+            status = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64)(operands[0])(operands[1])
+            assert status == 0, f"host work answered {status}"
         elif op is Op.RECORD:
             self._records[operands[0]] = before
             self.tasks.append(Task(before, stream, op, record=operands[0]))
@@ -133,6 +139,10 @@ class Host:
         else:
             self.tasks.append(Task(before, stream, op, tuple(operands)))
         return self.tasks[before:]
+
+    def _command(self) -> tuple[int, ...]:
+        """The next one as it is now: calls may have changed it."""
+        return tuple(int(word) for word in self.program.commands[self._position])
 
 
 def submitted(program: Program) -> Host:
@@ -212,7 +222,7 @@ def check_order(program: Program, memory: Memory, start: int) -> None:
         if overlap(first[1], second[0] + second[1]) or overlap(first[0], second[1]):
             assert masks[j] >> i & 1, f"{host.tasks[i]} and {host.tasks[j]} race"
     begin = next(task.number for task in host.tasks if task.record == start)
-    assert all(mask >> begin & 1 for mask in masks)
+    assert all(mask >> begin & 1 for mask in masks), "something may begin before the start"
     assert host.tasks[-1].record == program.end
     assert masks[-1] == (1 << len(masks)) - 1, "something may still run when the program ends"
 

@@ -45,5 +45,5 @@ def run(table: DriverTable, program: Program) -> None:
 
 
 def submit(table: DriverTable, program: Program) -> Progress:
-    """Submits a program up to its first barrier that is shut."""
+    """Submits a program up to its first barrier that is shut, or to where it first gives way."""
     return Execution(table, program).advance()

@@ -4,8 +4,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
+from pega_tune.kernels.commands import Op
 from pega_tune.kernels.driver import DriverFunction
-from pega_tune.kernels.program import Op, Program
+from pega_tune.kernels.program import Program
 from tests.helpers.late_driver import ILLEGAL_ADDRESS, NOT_READY, STREAMS, LateCall
 
 F = DriverFunction
@@ -123,6 +124,7 @@ class SlowProgram:
         self.last = self.todo[-1].stream
         self.state = "waiting"
         self.started = self.stop = self.stopped = self.stranded = False
+        self.barriers = 0
         self.failure: Failure | None = None
 
     def closing(self) -> deque[Command]:
@@ -146,6 +148,11 @@ class SlowJob:
     def failure(self) -> Failure | None:
         """Its own failure first."""
         return next((program.failure for program in self.programs if program.failure), self.dead)
+
+    @property
+    def chunks(self) -> int:
+        """As of a `JobReport`."""
+        return sum(1 + program.barriers for program in self.programs if program.started)
 
     @property
     def state(self) -> str:
@@ -211,7 +218,7 @@ class SlowWorker:
             program.state, program.stopped, program.todo = "closing", True, program.closing()
             return
         try:
-            if self._run(program.todo):
+            if self._run(program.todo, program):
                 program.state, program.todo = "closing", deque([program.closing()[-1]])
         except Failure as failure:
             program.state, program.failure, program.todo = "closing", failure, program.closing()
@@ -227,9 +234,12 @@ class SlowWorker:
             if program.failure is None or self.dead:
                 program.failure = failure
 
-    def _run(self, todo: deque[Command]) -> bool:
-        """Whether all was submitted."""
+    def _run(self, todo: deque[Command], program: SlowProgram | None = None) -> bool:
+        """Whether all was submitted; counts the barriers on the way for a program."""
         while todo:
+            if todo[0].op is Op.YIELD:
+                todo.popleft()
+                return False
             status = self.driver.run(todo[0])
             if status == NOT_READY:
                 return False
@@ -238,5 +248,6 @@ class SlowWorker:
                 if status == ILLEGAL_ADDRESS:
                     self.dead = failure
                 raise failure
-            todo.popleft()
+            if todo.popleft().op is Op.BARRIER and program is not None:
+                program.barriers += 1
         return True

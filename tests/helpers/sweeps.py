@@ -5,15 +5,18 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from pega_tune.autotune.engine import Backend, Capabilities, Conditions, Engine, Measurement, TransferBlock
+from pega_tune.autotune.serving import Segment, ServingBlock
 from pega_tune.autotune.sim.engine import SimEngine, SimOptions
 from pega_tune.autotune.sim.faults import SimFaults
 from pega_tune.autotune.sim.parameters import load_parameters
 from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
-from pega_tune.autotune.sweep.planner import block_key, plan_sweep
+from pega_tune.autotune.sweep.keys import block_key
+from pega_tune.autotune.sweep.planner import plan_sweep
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import TransferShape
+from pega_tune.kernels.stream_options import PartitionSizes, PartitionSupport
 from pega_tune.profiles.policy.terms import Colocation
 from pega_tune.profiles.store.records import BlockFlag, BlockRecord, CellRecord, MeasurementRecord, Metric
 
@@ -23,7 +26,8 @@ MIB = 1 << 20
 QUICK = SweepRequest()
 """The smallest preset, whole."""
 
-Hook = Callable[[int, TransferBlock], None]
+Block = TransferBlock | ServingBlock
+Hook = Callable[[int, Block], None]
 
 
 def capabilities(
@@ -32,9 +36,12 @@ def capabilities(
     priorities: tuple[int, ...] = PRIORITIES,
     max_threads: int = 1024,
     memory_bytes: int = 1 << 34,
+    partitions: PartitionSizes | None = None,
 ) -> Capabilities:
-    """What a device can do, by default as much as an H200."""
-    return Capabilities(backends, priorities, max_threads, memory_bytes, memory_bytes, (), "")
+    """What a device can do, by default as much as an H200 without Green Contexts."""
+    support = PartitionSupport(partitions) if partitions else PartitionSupport.no("too old")
+    common = Capabilities(backends, priorities, max_threads, memory_bytes, memory_bytes, (), "")
+    return replace(common, partitions=support)
 
 
 def sim_engine(*faults: str) -> SimEngine:
@@ -47,6 +54,8 @@ class HookedEngine:
 
     Attributes:
         keys: of the blocks begun.
+        serving: those beside decode.
+        renewals: how many blocks were begun before each fresh process.
         closed: whether it was closed.
     """
 
@@ -56,6 +65,8 @@ class HookedEngine:
         self._hook = hook
         self._name = name
         self.keys: list[str] = []
+        self.serving: list[ServingBlock] = []
+        self.renewals: list[int] = []
         self.closed = False
 
     @property
@@ -66,10 +77,21 @@ class HookedEngine:
         return replace(self._engine.capabilities(), backends=(Backend.DIRECT,))
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        self._begin(block)
+        return self._engine.transfer(block)
+
+    def beside_decode(self, block: ServingBlock) -> Iterator[Segment]:
+        self._begin(block)
+        self.serving.append(block)
+        return self._engine.beside_decode(block)
+
+    def renew(self) -> None:
+        self.renewals.append(len(self.keys))
+
+    def _begin(self, block: Block) -> None:
         self.keys.append(block.key)
         if self._hook is not None:
             self._hook(len(self.keys) - 1, block)
-        return self._engine.transfer(block)
 
     def conditions(self) -> Conditions:
         return self._engine.conditions()
@@ -94,7 +116,7 @@ class ManualClock:
 
 def planned_keys(request: SweepRequest, engine: Engine) -> list[str]:
     """Keys of the blocks of a whole sweep, in order."""
-    return [planned.block.key for planned in plan_sweep(request, engine.capabilities()).blocks]
+    return [planned.key for planned in plan_sweep(request, engine.capabilities()).blocks]
 
 
 def finished(events: Sequence[SweepEvent]) -> SweepFinished:

@@ -22,7 +22,7 @@ RANGES, EXTENT_BYTES = 512, 4 << 20
 STAGING_BYTES = 2 << 20
 CANCELLED_EVERY = 10
 _EMPTY = 0xEE
-_COUNTS = (1, 7, 64, 500)
+_COUNTS = (0, 1, 7, 64, 500)
 _MOST_BYTES = 5000
 
 PITCHED = CopyPlan(Backend.PITCHED)
@@ -48,7 +48,7 @@ class Slot:
     def __init__(self, direction: Direction, memories: Memories, slabs: Slabs, backends: Backends) -> None:
         self.direction = direction
         self._memories, self._slabs, self._backends = memories, slabs, backends
-        self._mirror = np.empty(EXTENT_BYTES, np.uint8)
+        self._mirror = np.empty(slabs.need.extent_bytes, np.uint8)
         self._layout: Layout | None = None
         self._before: tuple[Bytes, Bytes] | None = None
 
@@ -61,6 +61,11 @@ class Slot:
         self._memories.host[: layout.extent_bytes] = host
         self._memories.upload(device)
         return self._backends.for_plan(plan).prepare(self._slabs.batch(layout), self.direction, plan, route)
+
+    def prepare_again(self, plan: CopyPlan, route: Route) -> Program:
+        """Compiles a transfer of the last layout; both sides stay as they are."""
+        assert self._layout
+        return self._backends.for_plan(plan).prepare(self._slabs.batch(self._layout), self.direction, plan, route)
 
     def wrong_bytes(self, *, whole: bool) -> int:
         """Bytes that are not as they should be; those of the ranges count only if they must have arrived."""
@@ -92,11 +97,13 @@ class Tally:
     Attributes:
         states: how many jobs in each state.
         cancelled: jobs that somebody cancelled.
+        empty: jobs that had no range to move.
         wrong: jobs whose bytes were wrong, or that failed, with the reason.
     """
 
     states: dict[str, int] = field(default_factory=dict)
     cancelled: int = 0
+    empty: int = 0
     wrong: list[str] = field(default_factory=list)
 
 
@@ -133,6 +140,7 @@ class JobMix:
             programs.append(slot.prepare(layout, plan, route, number))
             names.append(f"{slot.direction} {plan.key} of {len(layout.nbytes)} ranges")
             nbytes += int(layout.nbytes.sum())
+        self.tally.empty += not nbytes
         job = self._worker.submit(programs, tag=number, nbytes=nbytes)
         self._busy[job] = place, [slot for slot, _ in legs], " and ".join(names)
         return job

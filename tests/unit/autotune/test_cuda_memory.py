@@ -27,7 +27,7 @@ from pega_tune.kernels.plan import (
     kernel,
 )
 from pega_tune.kernels.shape import Direction, TransferShape
-from pega_tune.kernels.stream import PriorityRange
+from pega_tune.kernels.stream_options import PartitionSizes, PartitionSupport, PriorityRange
 from tests.helpers.heap import Heap
 
 MIB = 1 << 20
@@ -168,7 +168,7 @@ def test_the_user_can_only_lower_limits() -> None:
     assert limits.capped(5, 50) == MemoryLimits(5, 20)
 
 
-ABILITIES = Abilities(PriorityRange(0, -5), 768)
+ABILITIES = Abilities(PriorityRange(0, -5), 768, partitions=PartitionSupport(PartitionSizes(8, 8, 132)))
 RUNNABLE = [
     CopyPlan(Backend.PITCHED, chunk_bytes=4096),
     staged(),
@@ -178,6 +178,8 @@ RUNNABLE = [
     CopyPlan(Backend.DIRECT, chunk_bytes=4096),
     CopyPlan(Backend.DIRECT, chunk_bytes=4096, backpressure=False),
     CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(2, 1024)),
+    CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(64), sm_partition=8),
+    replace(staged(), sm_partition=128, stream_priority=-5),
 ]
 REFUSED = [
     CopyPlan(Backend.STAGED, Variant.BLOCK, 256, KernelOptions(2)),
@@ -185,6 +187,9 @@ REFUSED = [
     kernel(Variant.WARP, 2, 1024),
     kernel(Variant.WARP, 2, 256, -6),
     kernel(Variant.WARP, 2, 256, 1),
+    CopyPlan(Backend.BATCH, prefer_overlap=True),
+    replace(kernel(Variant.WARP, 2, 256), sm_partition=12),
+    replace(staged(), sm_partition=132),
 ]
 
 
@@ -213,7 +218,8 @@ def test_both_directions_are_waited_for_in_one_way(completion: Completion) -> No
 def test_only_staged_plans_with_one_launch_are_fused() -> None:
     assert ABILITIES.refusal(PlanPair(staged(), staged(chunk_bytes=4096), fused=True)) == ""
     assert "share a launch" in ABILITIES.refusal(PlanPair(staged(), direct(), fused=True))
-    for other in (staged(grid=1), staged(threads=32), replace(staged(), stream_priority=-1)):
+    stream = {"stream_priority": -1}, {"sm_partition": 8}
+    for other in (staged(grid=1), staged(threads=32), *(replace(staged(), **options) for options in stream)):
         assert "a shared launch has one" in ABILITIES.refusal(PlanPair(staged(), other, fused=True))
 
 
@@ -224,6 +230,14 @@ def test_a_trial_that_failed_is_the_reason_why_batches_do_not_run() -> None:
     works = replace(ABILITIES, batch=BatchSupport(True, BatchSignature.V1))
     assert works.refusal(CopyPlan(Backend.BATCH)) == ""
     assert set(works.backends) == set(Backend)
+
+
+def test_partitions_that_do_not_work_are_told_with_the_reason() -> None:
+    confined = replace(kernel(Variant.WARP, 64, 256), sm_partition=8)
+    without = replace(ABILITIES, partitions=PartitionSupport.no("cuGreenCtxCreate failed"))
+    assert without.refusal(confined) == "SM partitions do not work here: cuGreenCtxCreate failed"
+    assert without.refusal(replace(confined, sm_partition=None)) == ""
+    assert "have not been tried" in Abilities(PriorityRange(0, -5), 1024).refusal(confined)
 
 
 def test_staging_takes_what_the_limits_leave() -> None:

@@ -1,5 +1,7 @@
 from dataclasses import dataclass, field
 
+import pytest
+
 from pega_tune.autotune.cuda.sampling import LoadSampler
 from pega_tune.autotune.engine import Conditions
 from pega_tune.kernels.facts import Link
@@ -74,3 +76,40 @@ def test_missing_telemetry_says_why() -> None:
 
 def test_telemetry_that_was_there_once_is_not_missing() -> None:
     assert _conditions(FakeSource([TelemetrySample(), BUSY])).unknown == ""
+
+
+def _adopted(pids: list[tuple[int, ...] | None], ours: tuple[int, ...], mine: int = 42) -> tuple[int, ...] | None:
+    """The others, after processes of ours have made the second of the listings out of the first."""
+    source = FakeSource([], pids)
+    sampler = LoadSampler(source, mine, ())
+    sampler.adopt(ours, sampler.present())
+    return sampler.others()
+
+
+def test_a_process_that_works_for_us_is_no_neighbour() -> None:
+    assert _adopted([(42,), (42, 50)], (50,)) == ()
+    assert _adopted([(42,), (42, 50), (7, 42, 50)], (50,)) == (7,)
+
+
+def test_a_stranger_that_appears_with_a_process_of_ours_stays_one() -> None:
+    assert _adopted([(42,), (7, 42, 50)], (50,)) == (7,)
+    assert _adopted([(7, 42), (7, 42, 50)], (50,)) == (7,)
+
+
+def test_a_process_of_ours_in_another_namespace_is_what_has_appeared() -> None:
+    assert _adopted([(900,), (900, 901)], (50,)) == ()
+    assert _adopted([(900,), (900, 901, 902)], (50,)) == (900, 901, 902)
+
+
+def test_where_nothing_is_listed_nobody_is_adopted() -> None:
+    assert _adopted([None, None], (50,)) is None
+    assert _adopted([(42,), None, (42, 7)], (50,)) == (7,)
+
+
+@pytest.mark.parametrize("listed", [(42, 60), (900, 901)])
+def test_a_server_that_appears_with_our_context_is_no_neighbour(listed: tuple[int, ...]) -> None:
+    sampler = LoadSampler(FakeSource([], [listed, listed, (*listed, 7), (8,)]), 42, ())
+    sampler.adopt((42, 60))
+    assert sampler.others() == ()
+    assert sampler.others() == (7,)
+    assert sampler.others() == (8,)

@@ -1,59 +1,93 @@
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import count
 
 import pytest
 
-from pega_tune.autotune.cuda.timing import Timing, time_transfer
+from pega_tune.autotune.cuda.timing import Timing, time_moving, time_transfer
+
+
+class Clock:
+    """A clock that work takes forward."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000
+
+    def __call__(self) -> int:
+        return self.now_ns
 
 
 class FakeRun:
-    def __init__(self, name: str, log: list[str], device_s: float = 1e-3) -> None:
+    """Preparing takes 20 us, submitting 30 us, and waiting 100 us."""
+
+    def __init__(self, name: str, log: list[str], clock: Clock | None = None, device_s: float = 1e-3) -> None:
         self._name, self._log, self._device_s = name, log, device_s
+        self._clock = clock or Clock()
 
     def rehearse(self) -> None:
-        self._log.append(f"rehearse {self._name}")
+        self._do("rehearse", 500)
 
     def prepare(self) -> None:
-        self._log.append(f"prepare {self._name}")
+        self._do("prepare", 20)
 
     def submit(self) -> None:
-        self._log.append(f"submit {self._name}")
+        self._do("submit", 30)
 
     def wait(self, others: Sequence["FakeRun"] = ()) -> float:
-        self._log.append(f"wait {', '.join(run._name for run in (self, *others))}")
+        self._do(f"wait {', '.join(run._name for run in others)} and", 100)
         return 0.25
 
     def device_s(self) -> float:
         return self._device_s
 
-
-def _ticks(*times_ns: int) -> Iterator[int]:
-    yield from times_ns
+    def _do(self, what: str, us: int) -> None:
+        self._log.append(f"{what} {self._name}")
+        self._clock.now_ns += us * 1000
 
 
 def test_the_parts_of_a_transfer() -> None:
-    ticks = _ticks(1_000, 21_000, 51_000, 151_000)  # the first is read after the rehearsal
-    timing = time_transfer([FakeRun("load", [])], lambda: next(ticks))
-    assert timing == Timing(
-        transfer_s=pytest.approx(150e-6),
+    clock = Clock()
+    assert time_transfer([FakeRun("load", [], clock)], clock) == Timing(
+        transfer_s=pytest.approx(150e-6),  # the rehearsal is not in it
         prepare_s=pytest.approx(20e-6),
         submit_s=pytest.approx(30e-6),
         device_s=1e-3,
         wait_cpu_s=0.25,
+        moving_s=pytest.approx(130e-6),
     )
 
 
-def test_both_directions_are_submitted_back_to_back_and_the_longer_one_counts() -> None:
+def test_each_direction_is_submitted_as_soon_as_it_is_prepared_and_the_longer_one_counts() -> None:
     log: list[str] = []
-    runs = [FakeRun("load", log, 2e-3), FakeRun("save", log, 5e-3)]
-    timing = time_transfer(runs, meanwhile=lambda: log.append("meanwhile"))
+    clock = Clock()
+    runs = [FakeRun("load", log, clock, 2e-3), FakeRun("save", log, clock, 5e-3)]
+    timing = time_transfer(runs, clock, meanwhile=lambda: log.append("meanwhile"))
     assert log == [
         "rehearse load",
         "rehearse save",
         "prepare load",
-        "prepare save",
         "submit load",
+        "prepare save",
         "submit save",
         "meanwhile",
-        "wait load, save",
+        "wait save and load",
     ]
-    assert timing.device_s == 5e-3
+    assert timing == Timing(
+        transfer_s=pytest.approx(200e-6),
+        prepare_s=pytest.approx(40e-6),
+        submit_s=pytest.approx(60e-6),
+        device_s=5e-3,
+        wait_cpu_s=0.25,
+    )
+
+
+def test_moving_begins_when_everything_is_prepared() -> None:
+    log: list[str] = []
+    clock = Clock()
+    runs = [FakeRun("load", log, clock), FakeRun("save", log, clock)]
+    assert time_moving(runs, clock) == pytest.approx(160e-6)
+    assert log == ["prepare load", "prepare save", "submit load", "submit save", "wait save and load"]
+
+
+def test_times_come_from_the_clock_given_alone() -> None:
+    ticks = count(0, 1_000_000_000)
+    assert time_moving([FakeRun("load", [])], lambda: next(ticks)) == 1.0

@@ -10,10 +10,11 @@ from pega_tune.errors import UsageError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.direct import DirectBackend
 from pega_tune.kernels.backends.kernel import KernelBackend
+from pega_tune.kernels.commands import Op
 from pega_tune.kernels.driver import DriverCallError, DriverFunction
 from pega_tune.kernels.plan import Backend, Completion, CopyPlan, Variant, direct, kernel
 from pega_tune.kernels.prepare import CapacityError, Workspace
-from pega_tune.kernels.program import Op, StaleError
+from pega_tune.kernels.program import StaleError
 from pega_tune.kernels.ranges import DeviceRegion, HostRegion, RangeBatch
 from pega_tune.kernels.shape import Direction
 from tests.helpers.backend_rig import FUNCTIONS, SCATTERED, Rig

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from pega_tune.errors import UsageError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.batch import BatchBackend
-from pega_tune.kernels.batch_call import CU_MEMCPY_ATTRIBUTES, BatchAttributes, BatchSignature
+from pega_tune.kernels.batch_call import (
+    COPIES_PER_CALL,
+    CU_MEMCPY_ATTRIBUTES,
+    MAX_COPIES_PER_CALL,
+    BatchAttributes,
+    BatchSignature,
+)
+from pega_tune.kernels.commands import Op
 from pega_tune.kernels.driver import DriverFunction
 from pega_tune.kernels.executor import Execution, Progress
 from pega_tune.kernels.plan import Backend, CopyPlan, direct
@@ -32,13 +39,17 @@ def route(stream: int = STREAM) -> Route:
     return Route(stream, STREAM + 1, CountingEvents())
 
 
-def backend(signature: BatchSignature = BatchSignature.V2, capacity: int = 1000, **options: bool) -> BatchBackend:
-    return BatchBackend(signature, Workspace(capacity), **options)
+def backend(signature: BatchSignature = BatchSignature.V2, capacity: int = 1000) -> BatchBackend:
+    return BatchBackend(signature, Workspace(capacity))
 
 
 def run(program: Program) -> MovingDriver:
+    """Submits a program whose barriers are all open, however often it gives way."""
     moving = MovingDriver()
-    assert Execution(moving.table, program).advance() is Progress.SUBMITTED
+    execution = Execution(moving.table, program)
+    gives_way = program.commands["op"].tolist().count(Op.YIELD)
+    assert [execution.advance() for _ in range(gives_way)] == [Progress.PENDING] * gives_way
+    assert execution.advance() is Progress.SUBMITTED
     return moving
 
 
@@ -73,7 +84,8 @@ def test_calls_are_capped(count: int, calls: list[int]) -> None:
     ranges = [Placed(i * 4, i * 2, 1, 0, 0) for i in range(count)]
     buffers = Buffers(span(ranges))
     device, _ = buffers.expected(ranges, to_device=True)
-    moving = run(backend(capacity=count).prepare(buffers.batch(ranges), Direction.H2D, PLAN, route()))
+    maker = BatchBackend(BatchSignature.V2, Workspace(count), MAX_COPIES_PER_CALL)
+    moving = run(maker.prepare(buffers.batch(ranges), Direction.H2D, PLAN, route()))
     assert [size for function, size in moving.calls if function is BatchSignature.V2.function] == calls
     assert np.array_equal(buffers.device, device)
 
@@ -95,12 +107,14 @@ def test_chunks_are_calls_of_their_own(signature: BatchSignature, backpressure: 
     assert moving.count(DriverFunction.EVENT_QUERY) == (2 if backpressure else 0)
 
 
-@pytest.mark.parametrize("prefer_overlap", [True, False])
-def test_the_driver_can_be_asked_to_leave_the_sms_alone(prefer_overlap: bool) -> None:
+@pytest.mark.parametrize("signature", list(BatchSignature))
+def test_the_driver_is_asked_to_leave_the_sms_alone_by_the_plans_that_say_so(signature: BatchSignature) -> None:
     buffers = Buffers(span(SCATTERED))
     batch = buffers.batch(SCATTERED)
-    moving = run(backend(prefer_overlap=prefer_overlap).prepare(batch, Direction.H2D, PLAN, route()))
-    assert moving.flags == {int(prefer_overlap)}
+    maker = backend(signature)
+    for prefers in (False, True, False):
+        plan = CopyPlan(Backend.BATCH, chunk_bytes=400, prefer_overlap=prefers)
+        assert run(maker.prepare(batch, Direction.H2D, plan, route())).flags == {int(prefers)}
 
 
 @pytest.mark.parametrize(("signature", "length"), [(BatchSignature.V1, 4), (BatchSignature.V2, 3)])
@@ -147,3 +161,67 @@ def test_what_it_cannot_do_is_refused() -> None:
         backend().prepare(batch, Direction.BOTH, PLAN, route())
     with pytest.raises(CapacityError):
         backend(capacity=7).prepare(batch, Direction.H2D, PLAN, route())
+
+
+@pytest.mark.parametrize(
+    ("copies_per_call", "chunk", "calls"),
+    [
+        (64, None, [64]),
+        (24, None, [24, 24, 16]),
+        (1, None, [1] * 64),
+        (24, 512, [24, 8, 24, 8]),
+        (24, 384, [24, 24, 16]),
+    ],
+)
+def test_the_copies_of_a_call_can_be_fewer(copies_per_call: int, chunk: int | None, calls: list[int]) -> None:
+    buffers = Buffers(span(SCATTERED))
+    device, _ = buffers.expected(SCATTERED, to_device=True)
+    maker = BatchBackend(BatchSignature.V2, Workspace(64), copies_per_call)
+    plan = CopyPlan(Backend.BATCH, chunk_bytes=chunk)
+    moving = run(maker.prepare(buffers.batch(SCATTERED), Direction.H2D, plan, route()))
+    assert [size for function, size in moving.calls if function is BatchSignature.V2.function] == calls
+    assert np.array_equal(buffers.device, device)
+
+
+@pytest.mark.parametrize(
+    ("copies_per_call", "plan", "kinds"),
+    [
+        (64, PLAN, ["call"]),
+        (24, PLAN, ["call", "yield", "call", "yield", "call"]),
+        (
+            24,
+            CopyPlan(Backend.BATCH, chunk_bytes=512),
+            ["call", "yield", "call", "barrier", "call", "yield", "call"],
+        ),
+        (
+            24,
+            CopyPlan(Backend.BATCH, chunk_bytes=512, backpressure=False),
+            ["call", "yield", "call"] * 2,
+        ),
+    ],
+)
+@pytest.mark.parametrize("signature", list(BatchSignature))
+def test_it_gives_way_between_calls_of_a_chunk_and_not_behind_the_last_one(
+    signature: BatchSignature, copies_per_call: int, plan: CopyPlan, kinds: list[str]
+) -> None:
+    buffers = Buffers(span(SCATTERED))
+    maker = BatchBackend(signature, Workspace(64), copies_per_call)
+    program = maker.prepare(buffers.batch(SCATTERED), Direction.H2D, plan, route())
+    names = {Op.BATCH_V1: "call", Op.BATCH_V2: "call", Op.YIELD: "yield", Op.BARRIER: "barrier"}
+    assert [names[op] for op in map(Op, program.commands["op"].tolist()) if op in names] == kinds
+    assert set(program.commands["stream"].tolist()) == {STREAM}
+
+
+def test_a_call_has_few_copies_unless_told_otherwise() -> None:
+    count = 2 * COPIES_PER_CALL + 1
+    ranges = [Placed(i * 4, i * 2, 1, 0, 0) for i in range(count)]
+    buffers = Buffers(span(ranges))
+    moving = run(backend().prepare(buffers.batch(ranges), Direction.H2D, PLAN, route()))
+    sizes = [size for function, size in moving.calls if function is BatchSignature.V2.function]
+    assert sizes == [COPIES_PER_CALL, COPIES_PER_CALL, 1]
+
+
+@pytest.mark.parametrize("copies", [0, 4097])
+def test_a_call_has_some_copies_but_not_too_many(copies: int) -> None:
+    with pytest.raises(UsageError, match="1 to 4096 copies"):
+        BatchBackend(BatchSignature.V2, Workspace(8), copies)

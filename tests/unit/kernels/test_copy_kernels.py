@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from numba.cuda.cudadrv.error import NvvmError, NvvmSupportError
 
 import pega_tune
+from pega_tune.kernels.compile_cache import NO_CACHE
+from pega_tune.kernels.compiler import CompilerError, compiler_error
 from pega_tune.kernels.compiling import (
-    CompilerError,
     compile_ptx,
-    compiler_error,
+    compile_timed_ptx,
     kernel_digest,
     kernel_name,
     link_cubin,
@@ -41,6 +42,11 @@ team_sizes = st.sampled_from([32, 96, 256])
 
 def uncompiled(function):
     return function
+
+
+def ptx_of(variant, capability):
+    """Compiled once for all tests: asked for as `kernel_digest` does."""
+    return compile_ptx(variant, capability, NO_CACHE)
 
 
 def arch(capability: tuple[int, int]) -> str:
@@ -91,7 +97,7 @@ def test_a_launch_copies_every_range_once(lengths, gap, teams, threads):
 
 @pytest.mark.parametrize(("variant", "capability"), every_kernel)
 def test_the_entry_takes_two_64_bit_arguments(variant, capability):
-    ptx = compile_ptx(variant, capability)
+    ptx = ptx_of(variant, capability)
     assert f".target {arch(capability)}\n" in ptx
     entry = re.search(r"\.visible \.entry (\w+)\(([^)]*)\)", ptx)
     assert entry
@@ -102,7 +108,7 @@ def test_the_entry_takes_two_64_bit_arguments(variant, capability):
 @pytest.mark.parametrize(("variant", "capability"), every_kernel)
 @pytest.mark.parametrize("suffix", ["v2.u64", "u64", "u32", "u8"])
 def test_all_loads_of_a_pass_are_issued_before_its_first_store(variant, capability, suffix):
-    runs = access_runs(compile_ptx(variant, capability), suffix)
+    runs = access_runs(ptx_of(variant, capability), suffix)
     passes = [block for block in runs if max(run.count for run in block) == UNROLL]
     full = (Run("ld", False, UNROLL), Run("st", False, UNROLL))
     last = (Run("ld", True, UNROLL), Run("st", True, UNROLL))
@@ -112,14 +118,14 @@ def test_all_loads_of_a_pass_are_issued_before_its_first_store(variant, capabili
 @pytest.mark.parametrize(("variant", "capability"), every_kernel)
 def test_the_other_accesses_are_single_conditional_ones(variant, capability):
     """Bytes at the edges of a range: one load and one store beside each body wider than a byte."""
-    runs = access_runs(compile_ptx(variant, capability), "u8")
+    runs = access_runs(ptx_of(variant, capability), "u8")
     edges = [run for block in runs for run in block if run.count != UNROLL]
     assert sorted(edges, key=str) == [Run("ld", True, 1)] * 3 + [Run("st", True, 1)] * 3
 
 
 @pytest.mark.parametrize(("variant", "capability"), every_kernel)
 def test_the_next_descriptor_is_fetched_before_the_current_range_is_copied(variant, capability):
-    ptx = compile_ptx(variant, capability)
+    ptx = ptx_of(variant, capability)
     fetches = [block for block in access_runs(ptx, "u64") if block == (Run("ld", True, 3),)]
     assert len(fetches) == 2
     assert ptx.rindex("ld.global.u64") < ptx.index("ld.global.L1::no_allocate")
@@ -127,12 +133,40 @@ def test_the_next_descriptor_is_fetched_before_the_current_range_is_copied(varia
 
 @pytest.mark.parametrize(("variant", "capability"), every_kernel)
 def test_1024_threads_can_be_launched_and_nothing_spills(variant, capability, tmp_path):
-    ptx = compile_ptx(variant, capability)
+    ptx = ptx_of(variant, capability)
     usage = assemble(ptx, arch(capability), tmp_path)
     assert usage.registers <= 65_536 // 1024
     assert (usage.stack_bytes, usage.spill_bytes) == (0, 0)
     assert ".local" not in ptx
     assert "call" not in ptx
+
+
+@pytest.mark.parametrize(("variant", "capability"), every_kernel)
+def test_the_timed_variant_is_the_kernel_between_two_stamps(variant, capability, tmp_path):
+    ptx = compile_timed_ptx(variant, capability)
+    entry = re.search(r"\.visible \.entry (\w+)\(([^)]*)\)", ptx)
+    assert entry
+    assert entry[1] == kernel_name(variant, timed=True)
+    assert re.findall(r"\.param \.(\w+)", entry[2]) == ["u64"] * 3
+    stamp = re.compile(r"mov\.u64 (%rd\d+), %globaltimer;\n(?:[a-z].*\n)*\{.* @p st\.global\.u64 \[%rd\d+\], \1; \}")
+    begin, end = (match.start() for match in stamp.finditer(ptx))
+    assert ptx.count("%globaltimer") == 2
+    assert begin < ptx.index("ld.global")
+    assert ptx.rindex("ld.global") < ptx.rindex("bar.sync") < end
+    assert ptx.count("bar.sync") == 1
+    assert ptx.rindex("bra") < ptx.rindex("bar.sync"), "some thread could miss the barrier"
+    for suffix in ("v2.u64", "u32", "u8"):
+        assert access_runs(ptx, suffix) == access_runs(ptx_of(variant, capability), suffix)
+    usage = assemble(ptx, arch(capability), tmp_path)
+    assert usage.registers <= 65_536 // 1024
+    assert (usage.stack_bytes, usage.spill_bytes) == (0, 0)
+
+
+@pytest.mark.parametrize(("variant", "capability"), every_kernel)
+def test_the_kernels_themselves_know_nothing_of_time(variant, capability):
+    ptx = ptx_of(variant, capability)
+    assert "globaltimer" not in ptx
+    assert "bar." not in ptx
 
 
 def test_the_digest_is_that_of_any_process_and_any_checkout(tmp_path):
@@ -154,20 +188,20 @@ def test_the_digest_is_that_of_any_process_and_any_checkout(tmp_path):
 
 def test_the_digest_and_the_ptx_tell_kernels_and_devices_apart():
     assert len({kernel_digest(capability) for capability in CAPABILITIES}) == len(CAPABILITIES)
-    block, warp = (compile_ptx(variant, (9, 0)).splitlines()[4:] for variant in Variant)
+    block, warp = (ptx_of(variant, (9, 0)).splitlines()[4:] for variant in Variant)
     assert block != warp
 
 
 @pytest.mark.parametrize("variant", Variant)
 def test_the_cubin_is_an_image_with_the_entry_point(variant):
-    image = link_cubin(compile_ptx(variant, (9, 0)), (9, 0))
+    image = link_cubin(ptx_of(variant, (9, 0)), (9, 0))
     assert image.startswith(b"\x7fELF")
     assert b".text." + kernel_name(variant).encode() + b"\0" in image
 
 
 def test_a_device_that_the_compiler_does_not_know_is_refused():
     with pytest.raises(CompilerError, match=r"^NVVM cannot compile for compute capability 3\.0: .*>=") as caught:
-        compile_ptx(Variant.WARP, (3, 0))
+        ptx_of(Variant.WARP, (3, 0))
     assert "pega-tune[cu13]" in caught.value.hint
 
 
@@ -180,7 +214,7 @@ def test_a_device_that_the_compiler_does_not_know_is_refused():
     ],
 )
 def test_ptx_that_the_linker_cannot_take_is_refused_in_one_line(version, capability, reason):
-    ptx = re.sub(r"\.version \S+", version, compile_ptx(Variant.WARP, (9, 0)))
+    ptx = re.sub(r"\.version \S+", version, ptx_of(Variant.WARP, (9, 0)))
     with pytest.raises(CompilerError, match=rf"^nvJitLink cannot compile for .*{reason}") as caught:
         link_cubin(ptx, capability)
     assert "\n" not in caught.value.message

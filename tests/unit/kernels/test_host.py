@@ -28,8 +28,11 @@ def test_an_empty_host_tells_nothing(tmp_path: Path) -> None:
         host.iommu(BUS_ID),
         host.available_bytes(),
         host.cgroup_headroom_bytes(),
+        host.cgroup_limit_bytes(),
+        host.numa_node(BUS_ID),
     ]
-    assert answers == [None] * 8
+    assert answers == [None] * 10
+    assert host.process_nodes() == ()
 
 
 def test_the_real_host_answers_without_an_error() -> None:
@@ -97,10 +100,13 @@ def test_numa_distance(tmp_path: Path, cpus: set[int], distance: int | None) -> 
         },
     )
     assert host.numa_distance(BUS_ID, cpus) == distance
+    assert host.numa_node(BUS_ID) == 0
+    assert host.process_nodes(cpus) == tuple(sorted({cpu // 4 for cpu in cpus if cpu < 8}))
 
 
 def test_a_device_without_a_node_has_no_distance(tmp_path: Path) -> None:
-    assert _host(tmp_path, {f"{DEVICE}/numa_node": "-1\n"}).numa_distance(BUS_ID, {0}) is None
+    host = _host(tmp_path, {f"{DEVICE}/numa_node": "-1\n"})
+    assert host.numa_distance(BUS_ID, {0}) is host.numa_node(BUS_ID) is None
 
 
 @pytest.mark.parametrize(("kind", "translates"), [("DMA-FQ", True), ("DMA", True), ("identity", False), (None, False)])
@@ -128,6 +134,7 @@ def test_the_tightest_control_group_counts(tmp_path: Path) -> None:
         },
     )
     assert host.cgroup_headroom_bytes() == GIB + GIB // 2
+    assert host.cgroup_limit_bytes() == 4 * GIB
 
 
 def test_inside_a_container_our_group_is_the_root(tmp_path: Path) -> None:
@@ -154,3 +161,4 @@ def test_version_1_groups(tmp_path: Path, limit: int, headroom: int | None) -> N
         },
     )
     assert host.cgroup_headroom_bytes() == headroom
+    assert host.cgroup_limit_bytes() == (limit if headroom else None)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.host_runs import ALIGNMENT, HostRuns, RunFinder
@@ -52,6 +53,22 @@ def test_padding_is_what_congruence_costs(batch: RangeBatch) -> None:
 def test_ranges_in_order_are_not_sorted() -> None:
     runs = RunFinder(2).find(columns([(64, 0, 0, 64, 0, 0), (0, 64, 64, 64, 1, 0)]))
     assert (len(runs.order), pairs(runs)) == (0, [(0, 128)])
+
+
+@given(
+    st.integers(1, 1100),
+    st.lists(st.tuples(st.integers(0, 1099), st.sampled_from(["gap", "border", "swap"])), max_size=3),
+)
+def test_long_runs_end_where_they_must(ranges: int, faults: list[tuple[int, str]]) -> None:
+    """Batches of several blocks, with a gap, an allocation border or two ranges out of order somewhere."""
+    rows = [[8 * i, 8 * i, 8 * i, 8, 0, 0] for i in range(ranges)]
+    for at, fault in faults:
+        for row in rows[at:] if fault != "swap" else []:
+            row[1 if fault == "gap" else 5] += 4
+        if fault == "swap" and at + 1 < ranges:
+            rows[at], rows[at + 1] = rows[at + 1], rows[at]
+    batch = columns([tuple(row) for row in rows])
+    assert pairs(RunFinder(ranges).find(batch)) == runs_of(batch)
 
 
 def test_a_run_does_not_cross_host_allocations() -> None:

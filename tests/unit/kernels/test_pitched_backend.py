@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
-from pega_tune.kernels.backends.pitched import CUDA_MEMCPY2D, PitchedBackend
+from pega_tune.kernels.backends.pitched import PitchedBackend
+from pega_tune.kernels.commands import Op
 from pega_tune.kernels.driver import DriverFunction
 from pega_tune.kernels.executor import Execution, Progress
+from pega_tune.kernels.pitched_commands import CUDA_MEMCPY2D
 from pega_tune.kernels.plan import Backend, CopyPlan, direct
 from pega_tune.kernels.prepare import CapacityError
-from pega_tune.kernels.program import Op, Program, Route
+from pega_tune.kernels.program import Program, Route, StaleError
 from pega_tune.kernels.progressions import ProgressionFinder
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
@@ -123,15 +125,33 @@ def test_a_chunk_waits_for_the_one_before() -> None:
     assert moving.count(DriverFunction.MEMCPY_2D_ASYNC) == 2
 
 
-def test_the_next_preparation_makes_no_program_stale() -> None:
-    backend = PitchedBackend(ProgressionFinder(100))
-    ranges = STRIDED + SCATTERED
+@pytest.mark.parametrize("chunk", [None, 100])
+def test_only_the_newest_preparation_can_be_submitted_and_it_owes_nothing_to_the_last(chunk: int | None) -> None:
+    backend, plan = PitchedBackend(ProgressionFinder(100)), CopyPlan(Backend.PITCHED, chunk_bytes=chunk)
+    ranges, fewer = STRIDED + SCATTERED, SCATTERED[:3] + STRIDED[:8]
     buffers, others = Buffers(span(ranges)), Buffers(span(ranges))
-    expected, _ = buffers.expected(ranges, to_device=True)
-    program = backend.prepare(buffers.batch(ranges), Direction.H2D, PLAN, route())
-    backend.prepare(others.batch(ranges[::-1]), Direction.D2H, PLAN, route())
+    _, expected = others.expected(fewer, to_device=False)
+    way = route()
+    old = backend.prepare(buffers.batch(ranges), Direction.H2D, plan, way)
+    program = backend.prepare(others.batch(fewer), Direction.D2H, plan, way)
+    with pytest.raises(StaleError):
+        run(old)
     run(program)
-    assert np.array_equal(buffers.device, expected)
+    assert np.array_equal(others.host, expected)
+
+
+@pytest.mark.parametrize("end", [None, 2**63 + 7])
+def test_the_events_of_the_route_are_around_and_those_of_its_source_between(end: int | None) -> None:
+    start = 2**63 + 5
+    way = Route(STREAM, STREAM + 1, CountingEvents(), start, end)
+    batch = Buffers(span(STRIDED)).batch(STRIDED)
+    program = PitchedBackend(ProgressionFinder(64)).prepare(
+        batch, Direction.H2D, CopyPlan(Backend.PITCHED, chunk_bytes=512), way
+    )
+    assert ops(program) == [Op.RECORD, Op.COPY_2D, Op.RECORD, Op.BARRIER, Op.COPY_2D, Op.RECORD]
+    events = program.commands["a"][[0, 2, 3, 5]].tolist()
+    assert events == [start, 1, 1, end or 2]
+    assert (program.end, program.events) == (events[-1], (1,) if end else (1, 2))
 
 
 def test_what_it_cannot_do_is_refused() -> None:

@@ -26,13 +26,16 @@ common: dict[str, Any] = {
     "stream_priority": st.integers(-5, 0),
     "completion": st.sampled_from(Completion),
 }
-dma_plans = st.builds(CopyPlan, st.sampled_from([Backend.DIRECT, Backend.BATCH, Backend.PITCHED]), **common)
+dma_plans = st.builds(CopyPlan, st.sampled_from([Backend.DIRECT, Backend.PITCHED]), **common) | st.builds(
+    CopyPlan, st.just(Backend.BATCH), prefer_overlap=st.booleans(), **common
+)
 kernel_plans = st.builds(
     CopyPlan,
     st.sampled_from([Backend.KERNEL, Backend.STAGED]),
     st.sampled_from(Variant),
     st.integers(1, 32).map(lambda warps: 32 * warps),
     options,
+    sm_partition=st.none() | st.integers(1, 132),
     **common,
 )
 plans = (dma_plans | kernel_plans).flatmap(
@@ -65,6 +68,9 @@ def test_keys_are_equal_for_equal_plans_alone(one: AnyPlan, other: AnyPlan) -> N
         (lambda: KernelOptions(1, 0), "chunk_descriptors is at least 1, not 0"),
         (lambda: CopyPlan(Backend.DIRECT, chunk_bytes=0), "chunk_bytes is at least 1, not 0"),
         (lambda: CopyPlan(Backend.DIRECT, backpressure=False), "nothing to hold back"),
+        (lambda: CopyPlan(Backend.BATCH, sm_partition=8), "plans with a kernel, not for batch"),
+        (lambda: replace(kernel(Variant.WARP, 1, 256), sm_partition=0), "sm_partition is at least 1, not 0"),
+        (lambda: CopyPlan(Backend.DIRECT, prefer_overlap=True), "for batch plans, not for direct"),
     ],
 )
 def test_what_cannot_run_is_refused(make: Any, complaint: str) -> None:
@@ -78,7 +84,25 @@ def test_a_plan_stored_before_backpressure_was_an_option_has_it() -> None:
     assert plan_from_json(stored) == replace(direct(), chunk_bytes=4096)
 
 
+def test_partitions_and_hints_are_stored_by_the_plans_that_have_them() -> None:
+    newer = {"sm_partition", "prefer_overlap"}
+    assert newer.isdisjoint(kernel(Variant.WARP, 2, 256).to_json())
+    assert newer.isdisjoint(CopyPlan(Backend.BATCH).to_json())
+    assert replace(kernel(Variant.WARP, 2, 256), sm_partition=16).to_json()["sm_partition"] == 16
+    assert CopyPlan(Backend.BATCH, prefer_overlap=True).to_json()["prefer_overlap"] is True
+
+
+@pytest.mark.parametrize("sms", [16.0, True, "16"])
+def test_a_partition_is_a_whole_number_of_sms(sms: object) -> None:
+    with pytest.raises(TypeError, match="whole number"):
+        plan_from_json(kernel(Variant.WARP, 2, 256).to_json() | {"sm_partition": sms})
+
+
 def test_a_plan_says_what_it_is() -> None:
+    assert CopyPlan(Backend.BATCH, prefer_overlap=True).key == "batch prefer-overlap"
+    assert replace(kernel(Variant.WARP, 64, 256, -5), sm_partition=16).key == (
+        "kernel/warp grid=64 threads=256 prio=-5 sms=16"
+    )
     assert replace(direct(), chunk_bytes=4096).key == "direct chunk_bytes=4096"
     assert replace(direct(), chunk_bytes=4096, backpressure=False).key == "direct chunk_bytes=4096 enqueue-only"
     assert direct().key == "direct"
@@ -92,3 +116,9 @@ def test_a_plan_says_what_it_is() -> None:
 def test_only_kernels_keep_threads_on_the_sms() -> None:
     assert direct().resident_threads == 0
     assert PlanPair(kernel(Variant.WARP, 2, 1024), direct()).resident_threads == 2048
+
+
+def test_a_partition_bounds_the_threads_on_the_sms() -> None:
+    wide, narrow = kernel(Variant.WARP, 128, 256), kernel(Variant.WARP, 2, 1024)
+    assert replace(wide, sm_partition=8).resident_threads == 8 * 2048
+    assert replace(narrow, sm_partition=8).resident_threads == narrow.resident_threads

@@ -62,3 +62,24 @@ def test_a_batch_larger_than_the_workspace_is_refused() -> None:
 def test_a_workspace_has_a_sensible_capacity(capacity: int) -> None:
     with pytest.raises(UsageError, match="has room for"):
         Workspace(capacity)
+
+
+@pytest.mark.parametrize("column", range(6))
+@pytest.mark.parametrize("at", [1, 1023, 1024, 1025, 2048, 2999])
+def test_one_break_in_many_neighbours_is_found_wherever_it_is(at: int, column: int) -> None:
+    table = np.zeros((6, 3000), np.int64)
+    table[:3] = np.arange(3000) * 16
+    table[3] = 16
+    table[column, at:] += 16 if column != 3 else 0
+    table[3, at - 1] -= column == 3
+    batch = columns([tuple(row) for row in table.T.tolist()])
+    merged = Workspace(3000).merge(batch)
+    assert merged.nbytes.tolist() == [16 * at - (column == 3), 16 * (3000 - at)]
+
+
+@pytest.mark.parametrize("at", [1, 1023, 1024, 1025, 2999])
+def test_one_range_out_of_order_is_found_wherever_it_is(at: int) -> None:
+    places = np.arange(3000) * 32
+    places[[at - 1, at]] = places[[at, at - 1]]
+    batch = columns([(place, place, place, 16, 0, 0) for place in places.tolist()])
+    assert Workspace(3000).merge(batch).host.tolist() == sorted(places.tolist())

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pega_tune.errors import UsageError
-from pega_tune.kernels.program import COMMAND, Launch, Op, ProgramBuilder
+from pega_tune.kernels.commands import COMMAND, Op
+from pega_tune.kernels.program import Launch, ProgramBuilder
 from pega_tune.kernels.shape import Direction
 from tests.helpers.programs import FIRST_EVENT, SIDE_STREAM, STREAM, route
 
@@ -55,6 +56,12 @@ def test_completing_first_records_an_event_of_its_own_and_stops_at_it() -> None:
         (Op.BARRIER, STREAM, second),
         (Op.RECORD, STREAM, end),
     ]
+
+
+def test_giving_way_is_a_command_of_its_own() -> None:
+    builder = ProgramBuilder(route())
+    builder.give_way()
+    assert rows(builder)[0] == (Op.YIELD, STREAM, 0, 0, 0)
 
 
 def test_what_a_stream_waits_for_is_a_command_of_that_stream() -> None:

@@ -22,7 +22,7 @@ def some_copies(draw: st.DrawFn) -> list[Copy]:
 
 
 def progressions(copies: list[Copy]) -> Progressions:
-    return Progressions(*(np.array(column, np.uint64) for column in zip(*copies, strict=True)))
+    return Progressions(np.array(copies, np.uint64).T.copy(), len(copies))
 
 
 def rows_of(copy: Copy) -> list[tuple[int, int, int]]:
@@ -43,7 +43,7 @@ def slow_cut(copies: list[Copy], limit: int) -> list[list[tuple[int, int, int]]]
 
 
 def groups_of(groups: Groups) -> list[list[Copy]]:
-    copies = list(zip(*(column.tolist() for column in groups.copies.columns), strict=True))
+    copies = list(zip(*groups.copies.table[:, : len(groups.copies)].tolist(), strict=True))
     return [copies[first:end] for first, end in groups]
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.prepare import CapacityError
-from pega_tune.kernels.progressions import MAX_PITCH, MIN_ROWS, ProgressionFinder, Progressions
+from pega_tune.kernels.progression_search import MAX_PITCH, MIN_ROWS
+from pega_tune.kernels.progressions import ProgressionFinder, Progressions
 from pega_tune.kernels.ranges import RangeBatch
 from tests.helpers.batches import batches, columns, rows_of
 from tests.helpers.strides import batch_of, placed_ranges
@@ -20,7 +21,7 @@ BASES = st.sampled_from([(0, 0), (2**47, 2**46), (2**64 - 2**20, 2**63)])
 
 
 def copies_of(found: Progressions) -> list[Copy]:
-    return list(zip(*(column.tolist() for column in found.columns), strict=True))
+    return list(zip(*found.table[:, : len(found)].tolist(), strict=True))
 
 
 def find(batch: RangeBatch) -> list[Copy]:
@@ -172,6 +173,20 @@ def test_eight_layers_in_two_pools_are_eight_progressions() -> None:
     assert [(copy[0], *copy[3:]) for copy in found] == [
         (layer // 4 * 2**40 + layer % 4 * 2**30, 8192, 8 * 4096, 32) for layer in range(8)
     ]
+
+
+@given(st.integers(1, 8), st.integers(24, 1500), st.integers(0, 100), st.integers(0, 4))
+def test_a_long_run_ends_exactly_where_one_column_breaks(period: int, length: int, behind: int, broken: int) -> None:
+    places = np.arange(length + behind)
+    table = np.zeros((6, len(places)), np.int64)
+    table[0] = places % period * 2**32 + places // period * 64
+    table[1] = table[2] = places * 32
+    table[3] = 16
+    column = (0, 1, 3, 4, 5)[broken]
+    table[column, length:] += 8
+    found = find(columns([tuple(row) for row in table.T.tolist()]))
+    assert sum(copy[5] for copy in found[:period]) == length
+    assert joined(expanded(found)) == joined([tuple(row) for row in table[[0, 1, 3]].T.tolist()])
 
 
 def test_layers_listed_one_after_another_are_found_without_sorting() -> None:

@@ -22,9 +22,11 @@ def test_a_batch_knows_its_length_and_bytes() -> None:
     assert (len(batch), batch.total_bytes) == (2, 12)
 
 
-def test_an_empty_batch_is_refused() -> None:
-    with pytest.raises(UsageError, match="at least 1 range"):
-        RangeBatch(u64(), u64(), u64(), u64(), np.empty(0, np.int64), np.empty(0, np.int64))
+def test_a_batch_may_have_no_ranges_but_then_it_has_no_shape() -> None:
+    nothing = RangeBatch.within(DEVICE, HOST, u64(), u64(), u64())
+    assert (len(nothing), nothing.total_bytes) == (0, 0)
+    with pytest.raises(UsageError, match="without ranges has no shape"):
+        nothing.shape(Direction.H2D)
 
 
 def test_a_range_without_bytes_is_refused() -> None:

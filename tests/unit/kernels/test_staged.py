@@ -1,5 +1,7 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,15 +13,21 @@ from numpy.typing import NDArray
 from pega_tune.errors import UsageError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.staged import DEFAULT_GRID, DEFAULT_THREADS, StagedBackend, StagedHabits, staged
+from pega_tune.kernels.commands import Op
 from pega_tune.kernels.descriptors import DescriptorSpace
-from pega_tune.kernels.plan import CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.driver import DriverFunction as F
+from pega_tune.kernels.executor import Execution, Progress
+from pega_tune.kernels.plan import Completion, CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.prepare import CapacityError
-from pega_tune.kernels.program import Op, Program, Route
+from pega_tune.kernels.program import Program, Route, StaleError
 from pega_tune.kernels.ranges import RangeBatch
 from pega_tune.kernels.shape import Direction
-from pega_tune.kernels.staging import MIN_STAGING_BYTES, StagingBuffer
+from pega_tune.kernels.staged_leg import StagedLeg
+from pega_tune.kernels.staging import MIN_STAGING_BYTES, StagingBuffer, pipelined
+from pega_tune.kernels.waiting import wait_all
 from tests.helpers.fake_driver import FakeDriver
 from tests.helpers.program_model import Events, Memory, check_order, orders, run, submitted
+from tests.helpers.programs import CountedEvents
 from tests.helpers.programs import run as finish
 
 STREAM, SIDE, START = 2**63 + 1, 2**63 + 2, 2**63 + 3
@@ -88,13 +96,14 @@ class Rig:
         self.sides = sides
         self.staging = buffer_of(staging)
         self.pinned, self.scratch = (np.zeros((descriptors, 3), np.uint64) for _ in range(2))
-        self.space = DescriptorSpace(self.pinned, self.pinned.ctypes.data, self.scratch.ctypes.data, descriptors)
+        pinned, scratch = (rows.ctypes.data for rows in (self.pinned, self.scratch))
+        self.space = DescriptorSpace(self.pinned, pinned, scratch, descriptors, pinned)
         buffers = [buffer for side in sides for buffer in (side.device, side.host)]
         self.memory = Memory(self.staging, self.pinned, self.scratch, *buffers)
         self.buffer = StagingBuffer(self.staging.ctypes.data, staging)
 
-    def backend(self, parts: int | None = None) -> StagedBackend:
-        return StagedBackend({Variant.WARP: FUNCTION}, self.space, self.buffer, 5000, StagedHabits(parts))
+    def backend(self, parts: int | None = None, upload: bool = False) -> StagedBackend:
+        return StagedBackend({Variant.WARP: FUNCTION}, self.space, self.buffer, 5000, StagedHabits(parts, upload))
 
     def route(self) -> Route:
         return Route(STREAM, SIDE, Events(), START)
@@ -109,7 +118,7 @@ class Rig:
         for side in self.sides:
             side.reset()
         self.staging[:] = 0xEE
-        self.scratch[:] = 2**62
+        self.scratch[:] = self.pinned[:] = 2**62
         action()
         for side in self.sides:
             side.check()
@@ -142,34 +151,69 @@ plans = st.builds(
     threads=st.sampled_from([32, 256, 1024]),
     options=st.builds(KernelOptions, st.sampled_from([1, 3, 264])),
     chunk_bytes=st.sampled_from([None, 700, 4096]),
-)
-
-
-def maybe_enqueue_only(plan: CopyPlan, backpressure: bool) -> CopyPlan:
-    return replace(plan, backpressure=backpressure or plan.chunk_bytes is None)
-
-
+).flatmap(lambda plan: st.sampled_from([plan, replace(plan, backpressure=plan.chunk_bytes is None)]))
+habits = st.builds(StagedHabits, st.sampled_from([None, 1, 2, 5]), st.booleans())
 capacities = st.sampled_from([MIN_STAGING_BYTES, 8192, 12_000, 1 << 20])
 
 
 @settings(max_examples=60, deadline=None)
-@given(layouts(), st.sampled_from([LOAD, SAVE]), plans, st.booleans(), capacities, st.sampled_from([None, 1, 2, 5]))
+@given(layouts(), st.sampled_from([LOAD, SAVE]), plans, capacities, habits)
 def test_every_byte_is_moved_in_every_order(
-    layout: Layout, direction: Direction, plan: CopyPlan, backpressure: bool, capacity: int, parts: int | None
+    layout: Layout, direction: Direction, plan: CopyPlan, capacity: int, habit: StagedHabits
 ) -> None:
     rig = Rig(Side(layout, direction, 1), staging=capacity)
-    plan = maybe_enqueue_only(plan, backpressure)
-    rig.check(rig.backend(parts).prepare(rig.sides[0].batch, direction, plan, rig.route()))
+    rig.check(rig.backend(habit.parts, habit.upload).prepare(rig.sides[0].batch, direction, plan, rig.route()))
 
 
 @settings(max_examples=40, deadline=None)
-@given(layouts(), layouts(), plans, st.booleans(), st.sampled_from([None, 900]), capacities)
+@given(layouts(), layouts(), plans, st.sampled_from([None, 900]), capacities, st.booleans())
 def test_every_byte_is_moved_in_every_order_when_fused(
-    load: Layout, save: Layout, plan: CopyPlan, backpressure: bool, save_chunk: int | None, capacity: int
+    load: Layout, save: Layout, plan: CopyPlan, save_chunk: int | None, capacity: int, upload: bool
 ) -> None:
     rig = Rig(Side(load, LOAD, 1), Side(save, SAVE, 2), staging=max(capacity, 2 * MIN_STAGING_BYTES))
-    pair = PlanPair(maybe_enqueue_only(plan, backpressure), replace(plan, chunk_bytes=save_chunk), fused=True)
-    rig.check(rig.backend().prepare_fused(rig.sides[0].batch, rig.sides[1].batch, pair, rig.route()))
+    pair = PlanPair(plan, replace(plan, chunk_bytes=save_chunk, backpressure=True), fused=True)
+    rig.check(rig.backend(upload=upload).prepare_fused(rig.sides[0].batch, rig.sides[1].batch, pair, rig.route()))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(layouts(), st.sampled_from([LOAD, SAVE]), plans), min_size=2, max_size=5), habits)
+def test_one_backend_and_route_take_one_batch_after_another(
+    jobs: list[tuple[Layout, Direction, CopyPlan]], habit: StagedHabits
+) -> None:
+    """Programs are filled in again: what is left of one must not show in the next."""
+    rig = Rig(*(Side(layout, direction, seed) for seed, (layout, direction, _) in enumerate(jobs)))
+    everyone, route = rig.sides, rig.route()
+    backend = rig.backend(habit.parts, habit.upload)
+    for side, (_, direction, plan) in zip(everyone, jobs, strict=True):
+        rig.sides = (side,)
+        for _ in range(2):
+            rig.check(backend.prepare(side.batch, direction, plan, route))
+
+
+@settings(max_examples=60, deadline=None)
+@given(layouts(), st.sampled_from([LOAD, SAVE]), plans, capacities, habits)
+def test_descriptors_stay_within_their_bound(
+    layout: Layout, direction: Direction, plan: CopyPlan, capacity: int, habit: StagedHabits
+) -> None:
+    """Nobody looks for room any more when they are written."""
+    side = Side(layout, direction, 1)
+    rig = Rig(side, staging=capacity)
+    assert plan.options is not None
+    assert plan.threads is not None
+    leg = StagedLeg(direction, len(side.batch))
+    cut = partial(pipelined, buffer=rig.buffer, parts=habit.parts)
+    leg.plan(side.batch, cut, plan.chunk_bytes, plan.options.max_grid_blocks * plan.threads // 32)
+    bound = leg.descriptor_bound(0)
+    assert bound <= leg.descriptor_bound(2**62)
+    for room in (bound, bound - 1):
+        space = replace(rig.space, pinned=rig.pinned[:room], capacity=room)
+        backend = StagedBackend({Variant.WARP: FUNCTION}, space, rig.buffer, len(side.batch), habit)
+        if room < bound:
+            with pytest.raises(CapacityError):
+                backend.prepare(side.batch, direction, plan, rig.route())
+        else:
+            tasks = submitted(backend.prepare(side.batch, direction, plan, rig.route())).tasks
+            assert sum(task.arguments()[1] for task in tasks if task.op is Op.LAUNCH) <= bound
 
 
 def shuffled(ranges: int, nbytes: int, stride: int = 1) -> Layout:
@@ -191,20 +235,26 @@ def ops(program: Program) -> list[tuple[Op, int]]:
 
 
 def dma_sizes(program: Program, direction: Direction) -> list[int]:
-    """Bytes of the DMA commands of a program, the upload of descriptors left out."""
+    """Bytes of the DMA commands of a program."""
     op = Op.COPY_TO_DEVICE if direction is LOAD else Op.COPY_TO_HOST
-    tasks = [task for task in submitted(program).tasks if task.op is op]
-    return [task.operands[2] for task in tasks[1 if direction is LOAD else 0 :]]
+    return [task.operands[2] for task in submitted(program).tasks if task.op is op]
+
+
+def steps(program: Program, *kinds: Op) -> list[Op]:
+    """The commands of some kinds, in order."""
+    return [Op(op) for op in program.commands["op"].tolist() if op in kinds]
 
 
 def test_a_load_that_fits_is_one_dma_command_and_one_launch_in_one_stream() -> None:
-    expected = [Op.RECORD, Op.COPY_TO_DEVICE, Op.COPY_TO_DEVICE, Op.LAUNCH, Op.RECORD]
-    assert ops(compiled(shuffled(64, 256), LOAD, staged(), 16_384)) == [(op, STREAM) for op in expected]
+    program = compiled(shuffled(64, 256), LOAD, staged(), 16_384)
+    assert ops(program) == [(op, STREAM) for op in (Op.RECORD, Op.COPY_TO_DEVICE, Op.LAUNCH, Op.RECORD)]
+    written_meanwhile = [Op.COPIES_TO_DEVICE, Op.YIELD, Op.CALL, Op.LAUNCH]
+    assert steps(program, *written_meanwhile) == written_meanwhile
 
 
 def test_a_save_that_fits_is_one_launch_and_one_dma_command_in_one_stream() -> None:
-    expected = [Op.RECORD, Op.COPY_TO_DEVICE, Op.LAUNCH, Op.COPY_TO_HOST, Op.RECORD]
-    assert ops(compiled(shuffled(64, 256), SAVE, staged(), 16_384)) == [(op, STREAM) for op in expected]
+    program = compiled(shuffled(64, 256), SAVE, staged(), 16_384)
+    assert ops(program) == [(op, STREAM) for op in (Op.RECORD, Op.LAUNCH, Op.COPY_TO_HOST, Op.RECORD)]
 
 
 @pytest.mark.parametrize("direction", [LOAD, SAVE])
@@ -213,16 +263,90 @@ def test_kernels_of_parts_are_in_the_side_stream(direction: Direction) -> None:
     copy = Op.COPY_TO_DEVICE if direction is LOAD else Op.COPY_TO_HOST
     found = [entry for entry in ops(program) if entry[0] in (copy, Op.LAUNCH)]
     assert found.count((Op.LAUNCH, SIDE)) == 4
-    assert found.count((copy, STREAM)) == 4 + (direction is LOAD)
+    assert found.count((copy, STREAM)) == 4
     assert dma_sizes(program, direction) == [16_384] * 4
-    assert Op.BARRIER not in program.commands["op"]
 
 
-def test_the_next_part_is_gathered_while_one_is_copied() -> None:
-    found = [op for op, _ in ops(compiled(shuffled(64, 1024), SAVE, staged(), 1 << 20, parts=3))]
-    assert [op for op in found if op in (Op.LAUNCH, Op.COPY_TO_HOST)] == [
-        Op.LAUNCH, Op.LAUNCH, Op.COPY_TO_HOST, Op.LAUNCH, Op.COPY_TO_HOST, Op.COPY_TO_HOST,
-    ]  # fmt: skip
+def test_a_load_submits_its_dma_and_gives_way_once_before_it_describes_any_part() -> None:
+    program = compiled(shuffled(64, 1024), LOAD, staged(), 1 << 20, parts=3)
+    kinds = Op.COPIES_TO_DEVICE, Op.YIELD, Op.BARRIER, Op.CALL, Op.LAUNCH
+    assert steps(program, *kinds) == [Op.COPIES_TO_DEVICE] * 3 + [Op.YIELD] + [Op.CALL, Op.LAUNCH] * 3
+
+
+def test_the_next_part_is_described_and_gathered_while_one_is_copied() -> None:
+    program = compiled(shuffled(64, 1024), SAVE, staged(), 1 << 20, parts=3)
+    gather = [Op.CALL, Op.LAUNCH, Op.COPIES_TO_HOST]
+    assert steps(program, *gather, Op.BARRIER) == gather * 3
+
+
+@pytest.mark.parametrize(("parts", "gives_way"), [(1, 0), (2, 1), (4, 1)])
+def test_a_save_gives_way_once_when_its_first_part_is_on_its_way_and_there_is_more(parts: int, gives_way: int) -> None:
+    program = compiled(shuffled(64, 1024), SAVE, staged(), 1 << 20, parts=parts)
+    found = steps(program, Op.COPIES_TO_HOST, Op.YIELD)
+    assert found == [Op.COPIES_TO_HOST] + [Op.YIELD] * gives_way + [Op.COPIES_TO_HOST] * (parts - 1)
+
+
+def calls_of_both(legs: tuple[Direction, Direction], completion: Completion) -> list[F]:
+    """The copies and launches of a load and a save of one transfer, of three parts each; the bytes arrive."""
+    sides = [Side(shuffled(64, 1024), direction, seed) for seed, direction in enumerate(legs)]
+    rigs = [Rig(side, staging=1 << 20) for side in sides]
+    driver = FakeDriver()
+    driver.move_bytes()
+    executions = []
+    for rig, side, first in zip(rigs, sides, (2**62, 2**61), strict=True):
+        route = Route(first, first + 1, CountedEvents(), end=first + 2)
+        program = rig.backend(parts=3).prepare(side.batch, side.direction, staged(), route)
+        executions.append(Execution(driver.table, program))
+        executions[-1].advance()
+    wait_all(driver.table, executions, completion)
+    for side in sides:
+        side.check()
+    kinds = F.MEMCPY_HTOD_ASYNC, F.MEMCPY_DTOH_ASYNC, F.LAUNCH_KERNEL
+    return [call.function for call in driver.calls if call.function in kinds]
+
+
+@pytest.mark.parametrize(
+    ("legs", "before"),
+    [((SAVE, LOAD), 2), ((LOAD, SAVE), 1)],  # the save's second part is described during the DMA of the first one
+    ids=["save first", "load first"],
+)
+@pytest.mark.parametrize("completion", list(Completion))
+def test_dma_goes_both_ways_before_all_descriptors_are_written(
+    legs: tuple[Direction, Direction], before: int, completion: Completion
+) -> None:
+    """A kernel is launched right behind its descriptors, so launches tell which have been written."""
+    calls = calls_of_both(legs, completion)
+    first_to_host, first_to_device = calls.index(F.MEMCPY_DTOH_ASYNC), calls.index(F.MEMCPY_HTOD_ASYNC)
+    assert calls.count(F.LAUNCH_KERNEL) == 6
+    assert calls[: max(first_to_host, first_to_device)].count(F.LAUNCH_KERNEL) == before
+    assert calls[first_to_device : first_to_device + 3] == [F.MEMCPY_HTOD_ASYNC] * 3, "the whole load at once"
+
+
+def test_descriptors_that_are_uploaded_go_to_the_stream_of_their_kernel() -> None:
+    side = Side(shuffled(64, 1024), LOAD, 1)
+    rig = Rig(side, staging=1 << 20)
+    program = rig.backend(parts=2, upload=True).prepare(side.batch, LOAD, staged(), rig.route())
+    rig.check(program)
+    uploads = [task for task in submitted(program).tasks if task.op is Op.COPY_TO_DEVICE and task.stream == SIDE]
+    assert [task.operands[2] for task in uploads] == [32 * 24] * 2
+
+
+def test_descriptors_are_uploaded_where_kernels_cannot_read_pinned_memory() -> None:
+    side = Side(shuffled(64, 256), SAVE, 1)
+    rig = Rig(side, staging=1 << 20)
+    backend = StagedBackend({Variant.WARP: FUNCTION}, replace(rig.space, pinned_alias=None), rig.buffer, 64)
+    program = backend.prepare(side.batch, SAVE, staged(), rig.route())
+    rig.check(program)
+    assert Op.COPY_TO_DEVICE in program.commands["op"]
+
+
+def test_kernels_read_descriptors_through_the_alias() -> None:
+    side = Side(shuffled(64, 256), SAVE, 1)
+    rig = Rig(side, staging=1 << 20)
+    backend = StagedBackend({Variant.WARP: FUNCTION}, replace(rig.space, pinned_alias=2**50), rig.buffer, 64)
+    program = backend.prepare(side.batch, SAVE, staged(), rig.route())
+    (launch,) = [task for task in submitted(program).tasks if task.op is Op.LAUNCH]
+    assert launch.arguments() == (2**50, 64)
 
 
 @pytest.mark.parametrize(("direction", "stride"), list(product([LOAD, SAVE], [1, 2])))
@@ -276,15 +400,6 @@ def test_long_runs_of_many_ranges(direction: Direction, seed: int) -> None:
     rig = Rig(Side(mixed(seed, 300), direction, seed), staging=1 << 20)
     backend, route = rig.backend(parts=2), rig.route()
     rig.check(backend.prepare(rig.sides[0].batch, direction, staged(chunk_bytes=300_000), route))
-    used = int(np.count_nonzero(rig.pinned[:, 2]))
-    for room in (used - 1, used):
-        space = DescriptorSpace(rig.pinned[:room], rig.pinned.ctypes.data, rig.scratch.ctypes.data, room)
-        backend = StagedBackend({Variant.WARP: FUNCTION}, space, rig.buffer, 300, StagedHabits(parts=2))
-        if room == used:
-            backend.prepare(rig.sides[0].batch, direction, staged(), route)
-        else:
-            with pytest.raises(CapacityError):
-                backend.prepare(rig.sides[0].batch, direction, staged(), route)
 
 
 @pytest.mark.parametrize("direction", [LOAD, SAVE])
@@ -303,7 +418,7 @@ def test_ranges_that_touch_on_the_device_too_share_descriptors() -> None:
     layout = Layout(tuple((64 * i, 64 * i, 64, 0, 0) for i in range(256)))
     rig = Rig(Side(layout, LOAD, 1), staging=1 << 20)
     rig.check(rig.backend().prepare(rig.sides[0].batch, LOAD, staged(), rig.route()))
-    assert rig.pinned[:5, 2].tolist() == [4096, 4096, 4096, 4096, 0]
+    assert rig.pinned[:5, 2].tolist() == [4096, 4096, 4096, 4096, 2**62]
 
 
 def test_the_grid_is_what_the_descriptors_need_at_most() -> None:
@@ -333,8 +448,8 @@ def both(ranges: int, nbytes: int, staging: int, pair: PlanPair) -> Program:
 def test_a_fused_pair_that_fits_is_one_launch() -> None:
     program = both(64, 256, 32_768 + 256, fused(staged()))
     moving = [entry for entry in ops(program) if entry[0] not in (Op.RECORD, Op.AWAIT)]
-    upload = load = (Op.COPY_TO_DEVICE, STREAM)
-    assert moving == [upload, load, (Op.LAUNCH, STREAM), (Op.COPY_TO_HOST, SIDE)]
+    assert moving == [(Op.COPY_TO_DEVICE, STREAM), (Op.LAUNCH, STREAM), (Op.COPY_TO_HOST, SIDE)]
+    assert steps(program, Op.COPIES_TO_DEVICE, Op.CALL) == [Op.COPIES_TO_DEVICE, Op.CALL, Op.CALL], "written meanwhile"
 
 
 def test_a_fused_pair_in_chunks() -> None:
@@ -386,16 +501,6 @@ def test_both_directions_at_once_are_refused() -> None:
         compiled(shuffled(2, 64), Direction.BOTH, staged(), 1 << 20)
 
 
-def test_descriptors_can_be_read_in_pinned_memory() -> None:
-    side = Side(shuffled(64, 256), SAVE, 1)
-    rig = Rig(side, staging=1 << 20)
-    in_place = replace(rig.space, device_address=rig.space.pinned_address)
-    backend = StagedBackend({Variant.WARP: FUNCTION}, in_place, rig.buffer, 64, StagedHabits(upload=False))
-    program = backend.prepare(side.batch, SAVE, staged(), rig.route())
-    rig.check(program)
-    assert Op.COPY_TO_DEVICE not in program.commands["op"]
-
-
 @pytest.mark.parametrize(("direction", "chunk"), list(product([LOAD, SAVE], [None, 1024])))
 def test_native_code_runs_what_is_compiled(direction: Direction, chunk: int | None) -> None:
     rig = Rig(Side(shuffled(60, 256, stride=2), direction, 1))
@@ -426,18 +531,76 @@ def test_a_new_preparation_revokes_the_last_one() -> None:
     assert (old.lease.revoked, new.lease.revoked) == (True, False)
 
 
+def test_a_load_that_has_given_way_goes_no_further_after_a_new_preparation() -> None:
+    side = Side(shuffled(64, 1024), LOAD, 1)
+    rig, driver = Rig(side, staging=1 << 20), FakeDriver()
+    backend = rig.backend(parts=4)
+    execution = Execution(driver.table, backend.prepare(side.batch, LOAD, staged(), rig.route()))
+    assert execution.advance() is Progress.PENDING
+    backend.prepare(side.batch, LOAD, staged(), rig.route())
+    with pytest.raises(StaleError):
+        execution.advance()
+    assert not rig.pinned.any(), "descriptors were written"
+
+
+def event_operands(program: Program) -> set[int]:
+    commands = program.commands
+    return set(commands["a"][np.isin(commands["op"], [Op.RECORD, Op.AWAIT, Op.BARRIER])].tolist())
+
+
+@pytest.mark.parametrize("end", [None, 2**63 + 5])
+def test_programs_of_one_route_have_events_of_their_own(end: int | None) -> None:
+    side, source = Side(shuffled(60, 256), LOAD, 1), CountedEvents()
+    rig = Rig(side)
+    backend, route = rig.backend(), Route(STREAM, SIDE, source, START, end)
+    programs = []
+    for _ in range(3):
+        program = backend.prepare(side.batch, LOAD, staged(), route)
+        assert event_operands(program) == {START, program.end, *program.events}
+        assert program.end == end or program.end in program.events
+        assert program.commands["a"][-1] == program.end
+        rig.check(program)
+        programs.append(program)
+        if len(programs) == 2:
+            source.give_back(program.events)
+    first, second, third = (set(program.events) for program in programs)
+    assert first.isdisjoint(second)
+    assert third == second
+    assert source.taken == first | third
+
+
+@pytest.mark.parametrize("direction", [LOAD, SAVE])
+def test_a_program_that_is_filled_in_again_is_as_good_as_a_new_one(direction: Direction) -> None:
+    """The second batch has the layout of the first one, and other ranges, sizes and descriptors."""
+    sides = [Side(shuffled(64, 1024), direction, 1), Side(shuffled(128, 512), direction, 2)]
+    rig = Rig(*sides, staging=1 << 20)
+    backend, route = rig.backend(parts=4), rig.route()
+    programs = []
+    for side in sides:
+        rig.sides = (side,)
+        programs.append(backend.prepare(side.batch, direction, staged(), route))  # plans that are equal
+        rig.check(programs[-1])
+    assert programs[0].commands is programs[1].commands
+    assert side.batch in [owner for kept in programs[1].keep for owner in kept if isinstance(owner, RangeBatch)]
+
+
 def test_batches_larger_than_the_buffers_are_refused() -> None:
     side = Side(shuffled(8, 64), LOAD, 1)
     rig = Rig(side, staging=1 << 20, descriptors=7)
-    with pytest.raises(CapacityError, match="do not fit a space for 7"):
+    with pytest.raises(CapacityError, match="8 descriptors might not fit a space for 7"):
         rig.backend().prepare(side.batch, LOAD, staged(), rig.route())
     backend = StagedBackend({Variant.WARP: FUNCTION}, rig.space, rig.buffer, 7)
     with pytest.raises(CapacityError, match="8 ranges do not fit"):
         backend.prepare(side.batch, LOAD, staged(), rig.route())
 
 
-def without(program: Program, *rows: int) -> Program:
-    return replace(program, commands=np.delete(program.commands, rows))
+@contextmanager
+def without(program: Program, *rows: int) -> Iterator[Program]:
+    """The program with something in place of those waits that keeps nothing up."""
+    waiting = program.commands[list(rows)]
+    program.commands["op"][list(rows)], program.commands["a"][list(rows)] = Op.RECORD, 2**60
+    yield program
+    program.commands[list(rows)] = waiting
 
 
 def waits(program: Program) -> list[int]:
@@ -449,16 +612,18 @@ def test_no_wait_is_superfluous(direction: Direction) -> None:
     """The checks of this file can fail: without one of its waits a program races, without all it moves wrong bytes."""
     rig = Rig(Side(shuffled(60, 256), direction, 1))
     program = rig.backend().prepare(rig.sides[0].batch, direction, staged(), rig.route())
+    check_order(program, rig.memory, START)
     for row in waits(program):
-        with pytest.raises(AssertionError, match=r"race|still run"):
-            check_order(without(program, row), rig.memory, START)
-    with pytest.raises(AssertionError):
-        rig.execute(lambda: run(without(program, *waits(program)), rig.memory, orders(0)[direction is SAVE]))
+        with without(program, row), pytest.raises(AssertionError, match=r"race|still run|before the start"):
+            check_order(program, rig.memory, START)
+    with without(program, *waits(program)), pytest.raises(AssertionError):
+        rig.execute(lambda: run(program, rig.memory, orders(0)[direction is SAVE]))
 
 
 def test_no_wait_is_superfluous_when_fused() -> None:
     rig = Rig(Side(shuffled(64, 256), LOAD, 1), Side(shuffled(64, 256), SAVE, 2), staging=2 * MIN_STAGING_BYTES)
     program = rig.backend().prepare_fused(rig.sides[0].batch, rig.sides[1].batch, fused(staged()), rig.route())
+    check_order(program, rig.memory, START)
     for row in waits(program):
-        with pytest.raises(AssertionError, match=r"race|still run"):
-            check_order(without(program, row), rig.memory, START)
+        with without(program, row), pytest.raises(AssertionError, match=r"race|still run|before the start"):
+            check_order(program, rig.memory, START)

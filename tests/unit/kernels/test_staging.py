@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 from pega_tune.errors import UsageError
 from pega_tune.kernels.host_runs import ALIGNMENT, RunFinder
 from pega_tune.kernels.ranges import RangeBatch
+from pega_tune.kernels.staged_schedule import Schedule, Scheduler
 from pega_tune.kernels.staging import (
     DEFAULT_STAGING_BYTES,
     MIN_STAGING_BYTES,
     Ring,
-    Schedule,
     StagingBuffer,
     pipelined,
-    schedule,
     whole,
 )
 from tests.helpers.batches import batches, columns
@@ -24,7 +23,7 @@ BUFFER = StagingBuffer(2**40)
 
 
 def rows(cut: Schedule) -> list[tuple[int, int, int]]:
-    return list(zip(cut.host.tolist(), cut.staging.tolist(), cut.nbytes.tolist(), strict=True))
+    return list(zip(cut.columns[0].tolist(), cut.columns[1].tolist(), cut.columns[2].tolist(), strict=True))
 
 
 def one_run(nbytes: int, host: int = 2**30) -> RangeBatch:
@@ -33,12 +32,12 @@ def one_run(nbytes: int, host: int = 2**30) -> RangeBatch:
 
 def parts_of(nbytes: int, buffer: StagingBuffer = BUFFER, host: int = 2**30) -> list[int]:
     runs = RunFinder(1).find(one_run(nbytes, host))
-    return sizes(schedule(runs, pipelined(runs, buffer)))
+    return sizes(Scheduler().cut(runs, pipelined(runs, buffer)))
 
 
 def sizes(cut: Schedule) -> list[int]:
     """Bytes of each part."""
-    nbytes = cut.nbytes.tolist()
+    nbytes = cut.columns[2].tolist()
     return [sum(nbytes[first:end]) for first, end in pairwise([0, *cut.part_ends.tolist()])]
 
 
@@ -51,7 +50,7 @@ def test_every_byte_has_one_place(batch: RangeBatch, capacity: int, chunk: int |
     buffer = StagingBuffer(2**40, capacity)
     runs = RunFinder(40).find(batch)
     ring = whole(runs, buffer) if isinstance(parts, str) else pipelined(runs, buffer, parts)
-    cut = schedule(runs, ring, chunk)
+    cut = Scheduler().cut(runs, ring, chunk)
     commands = rows(cut)
 
     # the commands are the runs, in order, and no run is cut but at the ends of groups
@@ -86,13 +85,23 @@ def test_every_byte_has_one_place(batch: RangeBatch, capacity: int, chunk: int |
         assert cursor <= slot_end
 
 
+@given(st.lists(st.tuples(batches(), capacities, chunks), min_size=2, max_size=4))
+def test_a_scheduler_forgets_what_was_before(jobs: list[tuple[RangeBatch, int, int | None]]) -> None:
+    scheduler, finder = Scheduler(), RunFinder(40)
+    for batch, capacity, chunk in jobs:
+        runs = finder.find(batch)
+        ring = pipelined(runs, StagingBuffer(0, capacity))
+        again, alone = scheduler.cut(runs, ring, chunk), Scheduler().cut(runs, ring, chunk)
+        assert (again.counts, again.groups(), rows(again)) == (alone.counts, alone.groups(), rows(alone))
+
+
 @given(batches(), capacities)
 def test_a_part_ends_only_when_it_is_full(batch: RangeBatch, capacity: int) -> None:
     runs = RunFinder(40).find(batch)
     ring = pipelined(runs, StagingBuffer(0, capacity))
-    cut = schedule(runs, ring)
+    cut = Scheduler().cut(runs, ring)
     for part, (size, end) in enumerate(zip(sizes(cut)[:-1], cut.part_ends.tolist(), strict=False)):
-        filled = int(cut.staging[end - 1] + cut.nbytes[end - 1]) - part % ring.slots * ring.slot_bytes
+        filled = int(cut.columns[1][end - 1] + cut.columns[2][end - 1]) - part % ring.slots * ring.slot_bytes
         assert size == ring.part_bytes or filled + ALIGNMENT > ring.slot_bytes
 
 
@@ -124,18 +133,18 @@ def test_a_transfer_of_half_the_buffer_is_one_round() -> None:
     half, _ = BUFFER.halves()
     runs = RunFinder(1).find(one_run(half.capacity))
     assert whole(runs, half) == Ring(2**40, 1, 64 * MIB, 64 * MIB)
-    assert schedule(runs, whole(runs, half)).parts == 1
+    assert Scheduler().cut(runs, whole(runs, half)).counts.parts == 1
     more = RunFinder(1).find(one_run(half.capacity + 1))
-    assert sizes(schedule(more, whole(more, half))) == [22_372_352, 22_372_352, 22_364_161]
+    assert sizes(Scheduler().cut(more, whole(more, half))) == [22_372_352, 22_372_352, 22_364_161]
     assert whole(more, half).slots == 2
 
 
 def test_single_bytes_stream_through_a_small_buffer() -> None:
     batch = columns([(i, 3 * i, 3 * i, 1, 0, 0) for i in range(5000)])
     runs = RunFinder(5000).find(batch)
-    cut = schedule(runs, pipelined(runs, StagingBuffer(0, MIN_STAGING_BYTES)))
-    assert len(cut.nbytes) == 5000
-    assert int(cut.staging.max()) < MIN_STAGING_BYTES
+    cut = Scheduler().cut(runs, pipelined(runs, StagingBuffer(0, MIN_STAGING_BYTES)))
+    assert len(cut.columns[2]) == 5000
+    assert int(cut.columns[1].max()) < MIN_STAGING_BYTES
 
 
 def test_halves_are_two_buffers_in_one() -> None:

@@ -3,11 +3,11 @@ import pytest
 from pega_tune.kernels.driver import DriverCallError, DriverFunction
 from pega_tune.kernels.executor import Execution
 from pega_tune.kernels.plan import Completion
-from pega_tune.kernels.program import Lease, Program, ProgramBuilder, StaleError
+from pega_tune.kernels.program import Lease, Program, ProgramBuilder, Route, StaleError
 from pega_tune.kernels.shape import Direction
 from pega_tune.kernels.waiting import wait_all, wait_event
 from tests.helpers.fake_driver import Call, FakeDriver
-from tests.helpers.programs import route
+from tests.helpers.programs import CountedEvents, route
 
 HIGH = 2**64 - 2**20
 F = DriverFunction
@@ -59,6 +59,50 @@ def test_only_a_blocking_event_makes_the_thread_sleep_and_on_what_is_awaited() -
         wait_all(driver.table, [Execution(driver.table, chunks(2, 10, 100))], completion)
         slept[completion] = [call.arguments for call in driver.calls if call.function is F.EVENT_SYNCHRONIZE]
     assert slept == {Completion.POLL: [], Completion.YIELD: [], Completion.BLOCKING_EVENT: [(101,), (100,)]}
+
+
+def calls(count: int, stream: int, end: int) -> Program:
+    """Copies between which it gives way."""
+    builder = ProgramBuilder(Route(stream, 0, CountedEvents(), end=end))
+    for number in range(count):
+        if number:
+            builder.give_way()
+        builder.copy(Direction.H2D, (number, HIGH), 16)
+    return builder.finish()
+
+
+def submitted(driver: FakeDriver) -> list[tuple[int, int]]:
+    """Stream and number of every copy."""
+    return [(c.arguments[3], c.arguments[0]) for c in driver.calls if c.function is F.MEMCPY_HTOD_ASYNC]
+
+
+@pytest.mark.parametrize("completion", list(Completion))
+@pytest.mark.parametrize("begun", [0, 1, 2])
+def test_programs_that_give_way_go_on_call_by_call(completion: Completion, begun: int) -> None:
+    driver = FakeDriver()
+    driver.delay(4)
+    executions = [Execution(driver.table, calls(4, stream, 100 * stream)) for stream in (1, 2, 3)]
+    for execution in executions[:begun]:
+        execution.advance()
+    wait_all(driver.table, executions, completion)
+    head = [(stream, 0) for stream in (1, 2, 3)[:begun]]
+    numbers = dict.fromkeys((3, 2, 1), 0) | dict.fromkeys((1, 2, 3)[:begun], 1)
+    turns = [(stream, number + turn) for turn in range(4) for stream, number in sorted(numbers.items(), reverse=True)]
+    assert submitted(driver) == head + [row for row in turns if row[1] < 4]
+
+
+@pytest.mark.parametrize("completion", list(Completion))
+def test_nobody_sleeps_while_a_program_has_given_way(completion: Completion) -> None:
+    driver = FakeDriver()
+    driver.delay(10)
+    at_barrier, giving_way = chunks(2, 10, 100), calls(4, 7, 200)
+    wait_all(driver.table, [Execution(driver.table, program) for program in (at_barrier, giving_way)], completion)
+    functions = [call.function for call in driver.calls]
+    last = max(i for i, call in enumerate(driver.calls) if call.arguments[-1] == 7)
+    assert driver.calls[last] == Call(F.EVENT_RECORD, (200, 7))
+    assert F.EVENT_SYNCHRONIZE not in functions[:last]
+    assert (F.EVENT_SYNCHRONIZE in functions) == (completion is Completion.BLOCKING_EVENT)
+    assert functions[:last].count(F.EVENT_QUERY) > 1, "the other one was asked for meanwhile"
 
 
 def test_processor_time_is_that_of_the_thread() -> None:

@@ -9,7 +9,7 @@ import pytest
 from pega_tune.errors import UsageError
 from pega_tune.kernels.driver import DriverCallError, DriverFunction
 from pega_tune.kernels.plan import Completion
-from pega_tune.kernels.program import Lease, Program, StaleError
+from pega_tune.kernels.program import Lease, Program, ProgramBuilder, Route, StaleError
 from pega_tune.kernels.worker import TransferWorker
 from pega_tune.kernels.worker_states import JobReport, JobState, WorkerFullError
 from tests.helpers.late_driver import ILLEGAL_ADDRESS, INVALID_VALUE, LateCall, LateDriver
@@ -94,6 +94,92 @@ def test_times_are_in_order_and_of_the_monotonic_clock() -> None:
     assert report.latency_s == report.completed_s - report.submitted_s
 
 
+def test_a_report_tells_how_many_chunks_there_were_and_what_they_took_the_host() -> None:
+    scene = Scene()
+    scene.submit(CHUNKED, replace(ONE_CALL, stream=2))
+    begin = time.monotonic()
+    (report,) = scene.run()
+    assert report.chunks == 3 + 1
+    assert 0 < report.host_s < time.monotonic() - begin
+
+
+def test_questions_asked_too_early_are_not_counted() -> None:
+    scene = Scene()
+    job = scene.submit(CHUNKED)
+    scene.worker.poll()
+    before = scene.worker.report(job)
+    for _ in range(100):
+        scene.worker.poll()
+    assert scene.worker.report(job) == before
+    assert (before.state, before.chunks) == (JobState.RUNNING, 1)
+    scene.driver.complete_all()
+    scene.worker.poll()
+    after = scene.worker.report(job)
+    assert after.chunks == 2
+    assert after.host_s > before.host_s
+
+
+def test_jobs_that_give_way_are_submitted_in_turn_and_in_one_chunk() -> None:
+    scene = Scene()
+    jobs = [scene.submit(Work(stream, chunks=3, backpressure=False, gives_way=True)) for stream in (1, 2)]
+    for polls in (1, 2, 3):
+        assert scene.worker.poll() == ()
+        assert [call.arguments[-1] for call in scene.copies()] == [1, 1, 1, 2, 2, 2] * polls
+    scene.driver.complete_all()
+    reports = scene.worker.poll()
+    assert {report.job: (report.state, report.chunks) for report in reports} == dict.fromkeys(jobs, (JobState.DONE, 1))
+    assert all(report.host_s > 0 for report in reports)
+
+
+def test_both_programs_of_a_job_that_give_way_are_drained_in_turn() -> None:
+    scene = Scene()
+    scene.driver.hurry(1)
+    first = Work(1, chunks=4, backpressure=False, gives_way=True)
+    job = scene.submit(first, replace(first, stream=2))
+    (report,) = scene.worker.drain()
+    assert (report.job, report.state, report.chunks) == (job, JobState.DONE, 1 + 1)
+    assert [call.arguments[-1] for call in scene.copies()] == [1, 1, 1, 2, 2, 2] * 4
+    assert scene.moved(job) == 24
+
+
+def test_a_chunk_that_gives_way_before_its_barrier_is_one_chunk() -> None:
+    scene = Scene()
+    scene.submit(replace(CHUNKED, gives_way=True))
+    (report,) = scene.run()
+    assert report.chunks == 3
+
+
+def test_a_job_can_be_cancelled_where_it_gives_way() -> None:
+    scene = Scene()
+    job = scene.submit(Work(1, chunks=3, backpressure=False, gives_way=True))
+    scene.worker.poll()
+    scene.worker.cancel(job)
+    (report,) = scene.run()
+    assert (report.state, report.chunks, scene.moved(job)) == (JobState.CANCELLED, 1, 3)
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 2])
+def test_a_cancelled_job_tells_how_many_chunks_it_came_to(chunks: int) -> None:
+    scene = Scene()
+    job = scene.submit(CHUNKED)
+    for _ in range(chunks):
+        scene.driver.complete_all()
+        scene.worker.poll()
+    scene.worker.cancel(job)
+    (report,) = scene.run()
+    assert (report.state, report.chunks, report.host_s > 0) == (JobState.CANCELLED, chunks, chunks > 0)
+
+
+def test_a_program_with_nothing_but_its_end_is_done_with_the_stream() -> None:
+    scene = Scene()
+    before = scene.submit(ONE_CALL)
+    empty = scene.worker.submit([ProgramBuilder(Route(1, 2, scene.events)).finish()])
+    assert scene.worker.poll() == ()
+    assert states(scene.run()) == {before: JobState.DONE, empty: JobState.DONE}
+    assert scene.moved(before) == 3
+    assert not scene.events.out
+
+
 def test_a_stream_takes_one_program_at_a_time_and_others_go_on_beside_it() -> None:
     scene = Scene()
     first, second, beside = scene.submit(ONE_CALL), scene.submit(ONE_CALL), scene.submit(Work(2))
@@ -119,6 +205,24 @@ def test_a_program_waits_for_its_side_stream_too_and_keeps_its_turn() -> None:
     owners = {address: job for job in (both, behind) for address in scene.buffers[job][0].columns[0].tolist()}
     order = [owners[call.arguments[0]] for call in scene.copies() if call.arguments[0] in owners]
     assert order == [both] * 6 + [behind] * 3
+
+
+def test_a_program_has_a_stream_for_itself_that_it_names_and_does_not_use() -> None:
+    scene = Scene()
+    before = scene.submit(Work(2))
+    program = replace(scene.program(), streams=(2, 1))
+    named = scene.worker.submit([program])
+    scene.worker.poll()
+    assert {call.arguments[-1] for call in scene.copies()} == {2}
+    scene.driver.complete(2, 100)
+    assert states(scene.worker.poll()) == {before: JobState.DONE}
+    scene.worker.poll()
+    behind = scene.submit(Work(2))
+    scene.worker.poll()
+    assert scene.copies()[-1].arguments[-1] == 1
+    assert scene.worker.cancel(named)
+    assert states(scene.run()) == {named: JobState.CANCELLED, behind: JobState.DONE}
+    assert [call.arguments for call in scene.driver.calls if call.function is AWAIT] == [(1, program.end)]
 
 
 def test_both_programs_of_a_job_run_at_once_and_it_ends_with_the_later_one() -> None:

@@ -46,10 +46,11 @@ def test_a_mix_of_jobs_arrives_and_gives_its_events_back(late: int) -> None:
     assert sum(tally.states.values()) == 60
     assert "failed" not in tally.states
     assert 0 < tally.cancelled <= 6
+    assert tally.empty > 0
     assert not events.taken
 
 
 def test_bytes_that_do_not_arrive_are_noticed() -> None:
     driver, events = FakeDriver(), CountedEvents()  # moves nothing
     tally = job_mix(driver, events).run(5)
-    assert len(tally.wrong) == 5
+    assert len(tally.wrong) == 5 - tally.empty > 0

@@ -60,6 +60,7 @@ class Crowd:
             random.randint(1, 4),
             random.random() < 0.7,
             random.choice((Direction.H2D, Direction.D2H)),
+            random.random() < 0.5,
         )
 
     def check(self) -> None:

@@ -26,6 +26,7 @@ def works(draw: st.DrawFn) -> Work:
         draw(st.integers(1, 4)),
         draw(st.booleans()),
         draw(st.sampled_from([Direction.H2D, Direction.D2H])),
+        draw(st.booleans()),
     )
 
 
@@ -117,11 +118,11 @@ class Pair:
 
 def told(report: JobReport) -> tuple[object, ...]:
     error = report.error
-    return report.job, report.state, error and (error.function, error.status, error.index)
+    return report.job, report.state, report.chunks, error and (error.function, error.status, error.index)
 
 
 def told_slowly(job: SlowJob) -> tuple[object, ...]:
-    return job.number, job.state, job.failure and job.failure.args
+    return job.number, job.state, job.chunks, job.failure and job.failure.args
 
 
 @given(st.lists(ACTIONS, max_size=40), FAULTS)

@@ -1,0 +1,1 @@
+"""Decode workloads: what a serving engine runs beside its transfers."""

@@ -1,0 +1,130 @@
+"""The step of the built-in probe: its kernels, its memory and its graph on the current device."""
+
+from contextlib import ExitStack
+from typing import Any, Final
+
+import numpy as np
+from cuda.bindings import driver
+
+from pega_tune.kernels.closing import Closing
+from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
+from pega_tune.kernels.compiling import link_cubin
+from pega_tune.kernels.context import call
+from pega_tune.kernels.decode.compiling import compile_step_kernel, step_kernel_name
+from pega_tune.kernels.decode.geometry import CTAS_PER_SM, THREADS, UNIT_BYTES
+from pega_tune.kernels.decode.graph import StepGraph
+from pega_tune.kernels.decode.lane import StepLane
+from pega_tune.kernels.decode.loop import Step
+from pega_tune.kernels.decode.models import DecodeModel, StepKind
+from pega_tune.kernels.decode.step import (
+    Launch,
+    StepAddresses,
+    StepKernel,
+    StepPlan,
+    StepSizes,
+    kernels_of,
+)
+from pega_tune.kernels.memory import DeviceMemory
+from pega_tune.kernels.module import KernelFunction, Module
+from pega_tune.kernels.recipe import ComputeCapability
+from pega_tune.kernels.stream import Stream
+
+
+class StepKernels(Closing):
+    """The kernels for the device of the current context.
+
+    Attributes:
+        widest_blocks: CTAs that the device holds at once.
+    """
+
+    def __init__(self, kind: StepKind, cache: CompileCache = NO_CACHE) -> None:
+        """Compiles, or finds in the cache, and loads those that steps of a kind need.
+
+        Raises:
+            CompilerError: a part of the compiler is missing, or does not support the device.
+        """
+        device = call("cuCtxGetDevice")
+        capability = (
+            _attribute(device, "COMPUTE_CAPABILITY_MAJOR"),
+            _attribute(device, "COMPUTE_CAPABILITY_MINOR"),
+        )
+        self.widest_blocks: Final = CTAS_PER_SM * _attribute(device, "MULTIPROCESSOR_COUNT")
+        with ExitStack() as stack:
+            self._functions: dict[StepKernel, KernelFunction] = {}
+            for kernel in kernels_of(kind):
+                module = stack.enter_context(Module(_cubin(kernel, capability, cache)))
+                self._functions[kernel] = module.function(step_kernel_name(kernel))
+            self._stack = stack.pop_all()
+
+    def launch(self, launch: Launch, stream: Stream) -> None:
+        """Gives one launch to a stream."""
+        function = driver.CUfunction(self._functions[launch.kernel].handle)
+        values = np.array(launch.arguments, np.int64)
+        places = values.ctypes.data + values.itemsize * np.arange(len(values), dtype=np.uint64)
+        sizes = launch.blocks, 1, 1, THREADS, 1, 1, 0  # no dynamic shared memory
+        call("cuLaunchKernel", function, *sizes, stream.native, places.ctypes.data, 0)
+
+    def fill(self, memory: DeviceMemory, stream: Stream) -> None:
+        """Gives a stream the work of filling memory with random words."""
+        arguments = memory.address, memory.nbytes // UNIT_BYTES, memory.address
+        self.launch(Launch(StepKernel.FILL, self.widest_blocks, arguments), stream)
+
+    def close(self) -> None:
+        """Unloads them."""
+        self._stack.close()
+
+
+class BuiltinStep(Closing):
+    """A step of a model in the current context.
+
+    Attributes:
+        step: for the native loop.
+        nodes: kernels in the graph.
+    """
+
+    def __init__(self, model: DecodeModel, stream_priority: int, cache: CompileCache = NO_CACHE) -> None:
+        """Allocates, fills, compiles and captures.
+
+        Raises:
+            UsageError: the device has no such priority.
+            OutOfDeviceMemoryError: the model does not fit.
+            CompilerError: as `StepKernels`.
+            DriverCallError: the device failed.
+        """
+        with ExitStack() as stack:
+            kernels = stack.enter_context(StepKernels(model.kind, cache))
+            sizes = StepSizes.of(model, kernels.widest_blocks)
+            lane = stack.enter_context(StepLane(stream_priority, sizes.tokens))
+            memory = [
+                stack.enter_context(DeviceMemory(nbytes))
+                for nbytes in (sizes.weights, sizes.caches, sizes.activations, sizes.activations)
+            ]
+            tokens = stack.enter_context(DeviceMemory(sizes.tokens))
+            for part in memory:
+                kernels.fill(part, lane.stream)
+            lane.stream.synchronize()
+            weights, caches, first, second = (part.address for part in memory)
+            addresses = StepAddresses(weights, caches, (first, second), lane.inputs.address, tokens.address)
+            launches = StepPlan(model, addresses, kernels.widest_blocks).launches()
+
+            def submit() -> None:
+                for launch in launches:
+                    kernels.launch(launch, lane.stream)
+
+            graph = stack.enter_context(StepGraph.capture(lane.stream, submit))
+            self.nodes: Final = graph.nodes
+            self.step: Final[Step] = lane.step(graph.handle, tokens.address)
+            self._stack = stack.pop_all()
+
+    def close(self) -> None:
+        """Gives everything back; no step may be under way."""
+        self._stack.close()
+
+
+def _attribute(device: Any, name: str) -> int:
+    attribute = getattr(driver.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(call("cuDeviceGetAttribute", attribute, device))
+
+
+def _cubin(kernel: StepKernel, capability: ComputeCapability, cache: CompileCache) -> bytes:
+    return link_cubin(compile_step_kernel(kernel, capability, cache), capability, cache)

@@ -1,12 +1,11 @@
 """An engine without a device: it follows the schedule, and takes its times from a model."""
 
-import os
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
 
+from pega_tune.autotune.capabilities import BatchCopies, MappedMemory
 from pega_tune.autotune.engine import (
     CandidateKind,
     Capabilities,
@@ -19,13 +18,17 @@ from pega_tune.autotune.engine import (
     TransferBlock,
 )
 from pega_tune.autotune.measuring.schedule import Step, run_block
+from pega_tune.autotune.measuring.serving.schedule import run_serving_block
+from pega_tune.autotune.serving import Segment, ServingBlock
+from pega_tune.autotune.sim.block import MISMATCH, SimBlock, partitions_of
 from pega_tune.autotune.sim.faults import SimFaults
-from pega_tune.autotune.sim.model import MODELLED_BACKENDS, TransferModel, TransferTimes, refusal
+from pega_tune.autotune.sim.model import MODELLED_BACKENDS, TransferModel
 from pega_tune.autotune.sim.parameters import SimParameters
-from pega_tune.autotune.sweep.plans import legs_of
+from pega_tune.autotune.sim.serving_run import ServingRun
+from pega_tune.autotune.sim.times import TransferTimes
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.kernels.plan import MAX_THREADS, AnyPlan, Backend, Variant
-from pega_tune.kernels.shape import TransferShape
+from pega_tune.kernels.plan import MAX_THREADS
+from pega_tune.kernels.stream_options import PriorityRange
 
 SLOW_BLOCK_S = 0.2
 """Real seconds of a block on a device with the fault `slow`."""
@@ -52,7 +55,7 @@ class SimOptions:
 
 
 class SimEngine:
-    """Simulated transfers: equal blocks give equal measurements, in any process.
+    """Simulated transfers and decode: equal blocks give equal measurements, in any process.
 
     Times carry log-normal noise drawn from the block's seed, the candidate's name and how often it has run.
     """
@@ -68,24 +71,34 @@ class SimEngine:
         return self._parameters.facts
 
     def capabilities(self) -> Capabilities:
-        """The modelled backends, and the memory left by data file, options and faults."""
-        options = self._options
+        """The modelled backends, and the memory left by data file, options and faults; of a host it knows nothing."""
+        options, priorities = self._options, self._parameters.priorities
         return Capabilities(
             backends=MODELLED_BACKENDS,
-            priorities=self._parameters.priorities,
+            priorities=priorities,
             max_threads=MAX_THREADS,
             device_bytes=self._limit(self._parameters.device_bytes, options.max_device_bytes),
             host_bytes=self._limit(self._parameters.host_bytes, options.max_host_bytes),
             other_processes=(_OTHER_PROCESS,) if options.faults.busy else (),
             kernel_digest="",
+            priority_range=PriorityRange(priorities[0], priorities[-1]),
+            partitions=partitions_of(self._parameters),
+            batch=BatchCopies(self._parameters.batch_signature),
+            copy_engines=self.facts.identity.copy_engines,
+            mapped_memory=MappedMemory.SAME_ADDRESS,
         )
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
         """As `Engine.transfer`."""
-        if self._closed:
-            raise EngineLostError("the engine has been closed")
-        self._require_memory(block)
+        self._require(block)
         return run_block(block, _Block(self._parameters, self._options.faults, block).execute)
+
+    def beside_decode(self, block: ServingBlock) -> Iterator[Segment]:
+        """As `Engine.beside_decode`, on a clock of its own; see `ServingRun`."""
+        self._require(block)
+        if self._options.faults.slow:
+            time.sleep(SLOW_BLOCK_S)
+        return run_serving_block(block, ServingRun(self._parameters, self._options.faults, block).execute)
 
     def conditions(self) -> Conditions:
         """Full clocks and link, less what the faults say."""
@@ -107,7 +120,9 @@ class SimEngine:
         least = min(there_is, NOMEM_BYTES) if self._options.faults.nomem else there_is
         return least if asked is None else min(least, asked)
 
-    def _require_memory(self, block: TransferBlock) -> None:
+    def _require(self, block: TransferBlock | ServingBlock) -> None:
+        if self._closed:
+            raise EngineLostError("the engine has been closed")
         have, need = self.capabilities(), block.shape.moved_bytes
         for what, limit in (("device memory", have.device_bytes), ("pinned host memory", have.host_bytes)):
             if need > limit:
@@ -122,6 +137,7 @@ class _Block:
         self._parameters = parameters
         self._faults = faults
         self._block = block
+        self._candidates = SimBlock(parameters, faults, block)
         self._executions = [0] * len(block.candidates)
 
     def execute(self, step: Step) -> Measurement:
@@ -129,9 +145,9 @@ class _Block:
         candidate = self._block.candidates[step.candidate]
         if step.phase is Phase.VERIFY:
             return self._verify(step.candidate)
-        self._rehearse(step.candidate)
+        self._candidates.rehearse(step.candidate)
         contiguous = candidate.kind is CandidateKind.CEILING
-        shape = self._shape(candidate.plan)
+        shape = self._candidates.shape(step.candidate)
         times = self._model.contiguous(shape) if contiguous else self._model.times(candidate.plan, shape)
         return self._measured(step.candidate, times)
 
@@ -139,29 +155,11 @@ class _Block:
         if self._faults.slow:
             time.sleep(SLOW_BLOCK_S / len(self._block.candidates))
         done = Measurement(index, Phase.VERIFY)
-        plan = self._block.candidates[index].plan
-        refused = self._refusal(plan)
-        if refused:
+        if refused := self._candidates.refusal(index):
             return replace(done, status=Status.UNSUPPORTED, detail=refused)
-        if self._faults.hits(self._faults.mismatch, self._block, index):
-            return replace(done, status=Status.MISMATCH, detail="rehearsed: byte 0 of range 0 is wrong")
+        if self._candidates.mismatched(index):
+            return replace(done, status=Status.MISMATCH, detail=MISMATCH)
         return done
-
-    def _refusal(self, plan: AnyPlan) -> str:
-        odd = [leg.stream_priority for leg in legs_of(plan) if leg.stream_priority not in self._parameters.priorities]
-        return f"there is no stream priority {odd[0]} here" if odd else refusal(plan, self._shape(plan))
-
-    def _shape(self, plan: AnyPlan) -> TransferShape:
-        """What the plan works on: raw ranges if it is of one CTA per range, else merged ones."""
-        raw = any(leg.backend is Backend.KERNEL and leg.variant is Variant.BLOCK for leg in legs_of(plan))
-        layout, shape = self._block.layout, self._block.shape
-        return layout.described(shape) if raw else layout.merged(shape)
-
-    def _rehearse(self, index: int) -> None:
-        if self._faults.hits(self._faults.crash, self._block, index):
-            os.kill(os.getpid(), signal.SIGKILL)
-        while self._faults.hits(self._faults.hang, self._block, index):
-            time.sleep(3600)
 
     def _measured(self, index: int, times: TransferTimes) -> Measurement:
         run = self._executions[index]
@@ -175,4 +173,7 @@ class _Block:
             prepare_s=times.prepare_s * noise,
             submit_s=times.submit_s * noise,
             device_s=times.device_s * noise,
+            moving_s=(times.transfer_s - times.prepare_s) * noise,
+            sm_s=None if run or times.sm_s is None else times.sm_s * noise,
+            span_s=None if run or times.span_s is None else times.span_s * noise,
         )

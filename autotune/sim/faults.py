@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from pega_tune.autotune.engine import CandidateKind, TransferBlock
+from pega_tune.autotune.serving import ServingBlock
 from pega_tune.errors import UsageError
 
 
@@ -22,7 +23,7 @@ class SimFaults:
         nomem: there is too little memory for anything.
         slow: blocks take real time, so that a sweep can be interrupted.
         mismatch: the victim moves wrong bytes, in blocks whose key contains this text; None switches it off.
-        crash: the process kills itself when it times the victim; likewise.
+        crash: the process kills itself when it times the victim, or runs it beside decode; likewise.
         hang: timing the victim never ends; likewise.
     """
 
@@ -53,7 +54,7 @@ class SimFaults:
             values[name] = True if kinds[name] is bool else text
         return cls(**values)  # type: ignore[arg-type]  # each field has the type checked just above
 
-    def hits(self, narrowing: str | None, block: TransferBlock, candidate: int) -> bool:
+    def hits(self, narrowing: str | None, block: TransferBlock | ServingBlock, candidate: int) -> bool:
         """Whether a fault that is switched on and narrowed to some keys strikes a candidate of a block."""
         if narrowing is None or narrowing not in block.key:
             return False

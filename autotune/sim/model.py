@@ -5,6 +5,7 @@ from math import ceil
 from typing import TypeAlias
 
 from pega_tune.autotune.sim.parameters import SimParameters
+from pega_tune.autotune.sim.times import Leg, TransferTimes, together
 from pega_tune.autotune.sweep.plans import legs_of
 from pega_tune.kernels.plan import WARP_THREADS, AnyPlan, Backend, CopyPlan, PlanPair, Variant
 from pega_tune.kernels.shape import Direction, TransferShape
@@ -16,26 +17,7 @@ MODELLED_BACKENDS = tuple(Backend)
 
 
 @dataclass(frozen=True, slots=True)
-class TransferTimes:
-    """Parts of one transfer, in seconds.
-
-    Attributes:
-        prepare_s: ordering ranges and writing descriptors.
-        submit_s: driver calls.
-        start_s: latency before the first and after the last byte.
-        device_s: from the first event to the last; overlaps with `submit_s` where copy engines work on early commands.
-        transfer_s: all of it, as the caller sees it.
-    """
-
-    prepare_s: float
-    submit_s: float
-    start_s: float
-    device_s: float
-    transfer_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class _Launch:
+class Launches:
     """One direction of a kernel transfer, cut to the work there is.
 
     Attributes:
@@ -43,6 +25,7 @@ class _Launch:
         descriptors: of the whole transfer.
         nbytes: of one launch.
         threads: on the SMs at once, if they all fit.
+        sms: SMs that any of them are on.
         in_flight_bytes: requested and not yet there, at any time.
         waits: a launch is submitted only when the one before has completed.
     """
@@ -51,19 +34,9 @@ class _Launch:
     descriptors: int
     nbytes: float
     threads: int
+    sms: int
     in_flight_bytes: float
     waits: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Leg:
-    """One direction: submissions of two legs add up, their flows overlap."""
-
-    prepare_s: float
-    submit_s: float
-    start_s: float
-    flow_s: float
-    device_s: float
 
 
 _Side: TypeAlias = tuple[CopyPlan, Direction]
@@ -72,17 +45,24 @@ _Side: TypeAlias = tuple[CopyPlan, Direction]
 class TransferModel:
     """Times from tables: additive costs per command for copy engines, bytes in flight for kernels.
 
-    Completion modes and stream priorities change nothing here: nobody measured them without decode beside.
+    Completion modes, stream priorities and the overlap flag change nothing here: nobody measured them without decode
+    beside. A partition bounds the threads of a copy kernel that are on the SMs; staged plans, whose kernels are short,
+    are taken to be as fast in one.
     """
 
     def __init__(self, parameters: SimParameters) -> None:
         self._parameters = parameters
 
+    @property
+    def parameters(self) -> SimParameters:
+        """Of the device."""
+        return self._parameters
+
     def contiguous(self, shape: TransferShape) -> TransferTimes:
         """The ceiling: the bytes of each direction as one DMA command."""
         busy = shape.direction is Direction.BOTH
         legs = [self._dma(1, shape.total_bytes, direction, busy) for direction in shape.direction.legs]
-        return _together(legs, max(leg.flow_s for leg in legs))
+        return together(legs, max(leg.flow_s for leg in legs))
 
     def times(self, plan: AnyPlan, shape: TransferShape) -> TransferTimes:
         """A plan at a shape.
@@ -97,23 +77,38 @@ class TransferModel:
         sides = list(zip(plans, shape.direction.legs, strict=True))
         if isinstance(plan, PlanPair) and plan.fused:
             return self._fused(sides, shape)
-        legs = [self._leg(one, shape, direction, len(sides) == 2) for one, direction in sides]
+        legs = [self._waiting(one, self.leg(one, shape, direction, len(sides) == 2), shape) for one, direction in sides]
         flow_s = max(leg.flow_s for leg in legs)
         if all(one.backend is Backend.KERNEL for one in plans) and len(sides) == 2:
-            alone_s = sum(self._leg(one, shape, direction, False).flow_s for one, direction in sides)
-            together = self._share_together(plans, shape)
-            flow_s = together * flow_s + (1 - together) * alone_s
-        return _together(legs, flow_s)
+            alone_s = sum(self.leg(one, shape, direction, False).flow_s for one, direction in sides)
+            share = self._share_together(plans, shape)
+            flow_s = share * flow_s + (1 - share) * alone_s
+        times = together(legs, flow_s)
+        if times.span_s is None:
+            return times
+        return replace(times, span_s=times.span_s * flow_s / max(leg.flow_s for leg in legs))
 
     def _fused(self, sides: list[_Side], shape: TransferShape) -> TransferTimes:
         """The load's bytes arrive before the one kernel, the save's leave after it: their flows do not overlap."""
-        legs = [self._leg(one, shape, direction, False, whole=True) for one, direction in sides]
+        legs = [
+            self._waiting(one, self.leg(one, shape, direction, False, whole=True), shape) for one, direction in sides
+        ]
         shared_s = shape.total_bytes / self._parameters.staged.gather_rate  # both halves of the kernel run at once
-        return _together(legs, sum(leg.flow_s for leg in legs) - shared_s)
+        times = together(legs, sum(leg.flow_s for leg in legs) - shared_s)
+        return replace(times, sm_s=legs[0].sm_s, span_s=shared_s)
 
-    def _leg(
+    def leg(
         self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool, *, whole: bool = False
-    ) -> _Leg:
+    ) -> Leg:
+        """One direction of a transfer, without what it waits for between chunks.
+
+        Args:
+            plan: of the direction.
+            shape: of the transfer.
+            direction: which.
+            busy: whether the other direction is under way as well.
+            whole: a staged transfer in one part, whatever its size.
+        """
         match plan.backend:
             case Backend.DIRECT:
                 pieces = shape.merged_ranges * ceil(shape.average_range_bytes / (plan.chunk_bytes or shape.total_bytes))
@@ -125,49 +120,63 @@ class TransferModel:
             case Backend.STAGED:
                 leg = self._staged(plan, shape, direction, busy, parts=int(whole))
             case Backend.KERNEL:
-                return self._kernel(self._launch(plan, shape), shape, direction, busy)
-        waits_s = (_chunks(plan, shape) - 1) * self._parameters.dma.chunk_wait_s if plan.backpressure else 0.0
-        prepare_s = leg.prepare_s + self._ordering_s(shape)
-        return replace(leg, prepare_s=prepare_s, flow_s=leg.flow_s + waits_s, device_s=leg.device_s + waits_s)
+                return self._kernel(self.launches(plan, shape), shape, direction, busy)
+        return replace(leg, prepare_s=leg.prepare_s + self._ordering_s(shape))
 
-    def _batch(self, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
+    def _waiting(self, plan: CopyPlan, leg: Leg, shape: TransferShape) -> Leg:
+        """Adds what a leg of DMA commands waits for between chunks; launches have it in their starts."""
+        if plan.backend is Backend.KERNEL or not plan.backpressure:
+            return leg
+        waits_s = (chunks_of(plan, shape) - 1) * self._parameters.dma.chunk_wait_s
+        return replace(leg, flow_s=leg.flow_s + waits_s, device_s=leg.device_s + waits_s)
+
+    def _batch(self, shape: TransferShape, direction: Direction, busy: bool) -> Leg:
         batch = self._parameters.batch
         range_s = batch.pair_range_s.at(shape.average_range_bytes) * (0.5 if busy else batch.shares[direction])
         submit_s = batch.call_s + shape.merged_ranges * range_s
         leg = self._dma(1, shape.total_bytes, direction, busy)
-        return replace(leg, submit_s=submit_s, device_s=submit_s + leg.flow_s)
+        return replace(
+            leg, submit_s=submit_s, device_s=submit_s + leg.flow_s, sm_s=None, span_s=None, commands=shape.merged_ranges
+        )
 
-    def _pitched(self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
+    def _pitched(self, plan: CopyPlan, shape: TransferShape, direction: Direction, busy: bool) -> Leg:
         pitched = self._parameters.pitched
         leg = self._dma(1, shape.total_bytes, direction, busy)
-        submit_s, flow_s = _chunks(plan, shape) * pitched.submit_s, leg.flow_s / pitched.rate_ratio
-        return replace(leg, submit_s=submit_s, flow_s=flow_s, device_s=submit_s + flow_s)
+        commands = chunks_of(plan, shape)
+        submit_s, flow_s = commands * pitched.submit_s, leg.flow_s / pitched.rate_ratio
+        device_s = submit_s + flow_s
+        return replace(leg, submit_s=submit_s, flow_s=flow_s, device_s=device_s, moving_s=flow_s, commands=commands)
 
-    def _staged(self, plan: CopyPlan, shape: TransferShape, side: Direction, busy: bool, parts: int = 0) -> _Leg:
+    def _staged(self, plan: CopyPlan, shape: TransferShape, side: Direction, busy: bool, parts: int = 0) -> Leg:
         """Part by part; only one part's gather is not hidden behind the copies of the others."""
         assert shape.host_runs is not None
         staged = self._parameters.staged
         parts = parts or staged.parts(shape.total_bytes)
-        leg = self._dma(max(parts, _chunks(plan, shape), shape.host_runs), shape.total_bytes, side, busy)
+        leg = self._dma(max(parts, chunks_of(plan, shape), shape.host_runs), shape.total_bytes, side, busy)
+        kernels_s = shape.total_bytes / staged.gather_rate
+        sm_s, span_s = self._sms(plan) * kernels_s, (kernels_s + (parts - 1) * leg.flow_s) / parts
         submit_s = leg.submit_s + parts * staged.part_s
-        flow_s = leg.flow_s + shape.total_bytes / parts / staged.gather_rate
+        flow_s = leg.flow_s + kernels_s / parts
         prepare_s = shape.merged_ranges * self._parameters.descriptor_s
-        return replace(leg, prepare_s=prepare_s, submit_s=submit_s, flow_s=flow_s, device_s=submit_s + flow_s)
+        device_s = submit_s + flow_s
+        waiting = Leg(prepare_s, submit_s, leg.start_s, flow_s, device_s, sm_s, span_s)
+        return replace(waiting, moving_s=leg.moving_s, commands=leg.commands, parts=parts)
 
     def _ordering_s(self, shape: TransferShape) -> float:
         in_order = shape.host_runs == 1
         return shape.merged_ranges * (self._parameters.in_order_s if in_order else self._parameters.order_s)
 
-    def _dma(self, commands: int, nbytes: int, direction: Direction, busy: bool) -> _Leg:
+    def _dma(self, commands: int, nbytes: int, direction: Direction, busy: bool) -> Leg:
         dma = self._parameters.dma
         command_s = dma.command_s.at(commands) * (dma.pair_command_ratio if busy else 1)
         if direction is Direction.D2H:
             command_s *= dma.d2h_command_ratio
         flow_s = nbytes / (dma.rates[Direction.BOTH] / 2 if busy else dma.rates[direction])
         submit_s = commands * command_s
-        return _Leg(0.0, submit_s, dma.start_s, flow_s, submit_s + flow_s)
+        device_s = submit_s + flow_s
+        return Leg(0.0, submit_s, dma.start_s, flow_s, device_s, moving_s=flow_s, commands=commands)
 
-    def _kernel(self, launch: _Launch, shape: TransferShape, direction: Direction, busy: bool) -> _Leg:
+    def _kernel(self, launch: Launches, shape: TransferShape, direction: Direction, busy: bool) -> Leg:
         kernel = self._parameters.kernel
         in_flight = launch.in_flight_bytes
         if busy:
@@ -180,10 +189,13 @@ class TransferModel:
         upload_s = launch.descriptors * _DESCRIPTOR_BYTES / kernel.rates[Direction.H2D].ys[-1]
         prepare_s = self._ordering_s(shape) + launch.descriptors * self._parameters.descriptor_s
         flow_s = launch.count * moving_s + upload_s
-        starts_s = (launch.count if launch.waits else 1) * kernel.start_s
-        return _Leg(prepare_s, launch.count * kernel.submit_s, starts_s, flow_s, flow_s)
+        starts = launch.count if launch.waits else 1
+        sm_s, span_s = launch.count * launch.sms * moving_s, launch.count * moving_s + (starts - 1) * kernel.start_s
+        submit_s = launch.count * kernel.submit_s
+        return Leg(prepare_s, submit_s, starts * kernel.start_s, flow_s, flow_s, sm_s, span_s)
 
-    def _launch(self, plan: CopyPlan, shape: TransferShape) -> _Launch:
+    def launches(self, plan: CopyPlan, shape: TransferShape) -> Launches:
+        """The launches of one direction of a kernel transfer."""
         assert plan.options is not None
         assert plan.threads is not None
         kernel = self._parameters.kernel
@@ -198,11 +210,17 @@ class TransferModel:
         count = ceil(descriptors / (plan.options.chunk_descriptors or descriptors))
         items = ceil(descriptors / count)
         grid = min(plan.options.max_grid_blocks, ceil(items / workers))
-        resident = min(grid, max(1, kernel.resident_threads // plan.threads))
+        resident = min(grid, max(1, self.room(plan) // plan.threads))
         access = shape.alignment or _WIDEST_ACCESS_BYTES
         lanes = WARP_THREADS * kernel.warp_loads if warp else plan.threads * kernel.block_loads
         in_flight = min(items, resident * workers) * min(piece, lanes * access)
-        return _Launch(count, descriptors, shape.total_bytes / count, grid * plan.threads, in_flight, plan.backpressure)
+        nbytes, sms = shape.total_bytes / count, min(grid, self._sms(plan))
+        return Launches(count, descriptors, nbytes, grid * plan.threads, sms, in_flight, plan.backpressure)
+
+    def _sms(self, plan: CopyPlan) -> int:
+        """SMs that the largest launch of a plan reaches; a grid takes an SM for each of its CTAs as long as it can."""
+        assert plan.options is not None
+        return min(plan.options.max_grid_blocks, plan.sm_partition or self._parameters.facts.identity.sm_count)
 
     def _tile_bytes(self, total_bytes: int, warps: int) -> int:
         kernel = self._parameters.kernel
@@ -211,8 +229,14 @@ class TransferModel:
 
     def _share_together(self, plans: tuple[CopyPlan, ...], shape: TransferShape) -> float:
         """Share of the save's CTAs that find room beside the load; the others wait until the load has ended."""
-        load, save = (self._launch(plan, shape).threads for plan in plans)
-        return max(0.0, min(1.0, (self._parameters.kernel.resident_threads - load) / save))
+        load, save = (self.launches(plan, shape).threads for plan in plans)
+        apart = plans[0].sm_partition != plans[1].sm_partition
+        return max(0.0, min(1.0, (self.room(plans[1]) - (0 if apart else load)) / save))
+
+    def room(self, plan: CopyPlan) -> int:
+        """Threads that the SMs of a plan hold at once."""
+        everywhere, sms = self._parameters.kernel.resident_threads, plan.sm_partition
+        return everywhere if sms is None else everywhere * sms // self._parameters.facts.identity.sm_count
 
 
 def refusal(plan: AnyPlan, shape: TransferShape) -> str:
@@ -227,13 +251,6 @@ def refusal(plan: AnyPlan, shape: TransferShape) -> str:
     return ""
 
 
-def _chunks(plan: CopyPlan, shape: TransferShape) -> int:
+def chunks_of(plan: CopyPlan, shape: TransferShape) -> int:
+    """Chunks of one direction of a transfer by DMA commands."""
     return ceil(shape.total_bytes / (plan.chunk_bytes or shape.total_bytes))
-
-
-def _together(legs: list[_Leg], flow_s: float) -> TransferTimes:
-    prepare_s = sum(leg.prepare_s for leg in legs)
-    submit_s = sum(leg.submit_s for leg in legs)
-    start_s = max(leg.start_s for leg in legs)
-    device_s = max(flow_s, *(leg.device_s for leg in legs))
-    return TransferTimes(prepare_s, submit_s, start_s, device_s, prepare_s + submit_s + start_s + flow_s)

@@ -7,8 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 from pega_tune.autotune.sim.curve import Curve
+from pega_tune.autotune.sim.serving_parameters import ServingParameters
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.stream_options import PartitionSizes
 
 _GIB = 2**30
 
@@ -124,6 +126,8 @@ class SimParameters:
         device_bytes: device memory that a block may use.
         host_bytes: pinned host memory that a block may use.
         priorities: effective stream priorities, weakest first.
+        partitions: SMs to which kernels can be confined; None if there are no partitions.
+        batch_signature: of batched copies, as the driver of the device has them.
         dma: copy engines.
         kernel: copy kernels.
         batch: batched copies.
@@ -133,12 +137,15 @@ class SimParameters:
         in_order_s: the same where the ranges lie in order in one host run.
         descriptor_s: preparation per descriptor.
         noise_sigma: standard deviation of the logarithm of a measured time.
+        serving: decode, and what it shares with transfers.
     """
 
     facts: DeviceFacts
     device_bytes: int
     host_bytes: int
     priorities: tuple[int, ...]
+    partitions: PartitionSizes | None
+    batch_signature: str
     dma: DmaParameters
     kernel: KernelParameters
     batch: BatchParameters
@@ -148,6 +155,7 @@ class SimParameters:
     in_order_s: float
     descriptor_s: float
     noise_sigma: float
+    serving: ServingParameters
 
 
 def load_parameters(name: str) -> SimParameters:
@@ -162,6 +170,8 @@ def load_parameters(name: str) -> SimParameters:
         device_bytes=data["memory"]["device_bytes"],
         host_bytes=data["memory"]["host_bytes"],
         priorities=tuple(data["priorities"]["values"]),
+        partitions=_partitions(data.get("partitions"), data["facts"]["identity"]["sm_count"]),
+        batch_signature=data["batch"].get("signature", "v2"),
         dma=_dma(data["dma"]),
         kernel=_kernel(data["kernel"]),
         batch=_batch(data["batch"]),
@@ -171,7 +181,12 @@ def load_parameters(name: str) -> SimParameters:
         in_order_s=data["preparation"]["in_order_s"],
         descriptor_s=data["preparation"]["descriptor_s"],
         noise_sigma=data["noise"]["sigma"],
+        serving=ServingParameters.from_json(data["serving"]),
     )
+
+
+def _partitions(data: Mapping[str, Any] | None, device_sms: int) -> PartitionSizes | None:
+    return None if data is None else PartitionSizes(data["least_sms"], data["step_sms"], device_sms)
 
 
 def _dma(data: Mapping[str, Any]) -> DmaParameters:

@@ -94,6 +94,33 @@ def test_a_full_grid_serialises_the_two_directions_and_a_bounded_one_does_not() 
     assert gib_per_s(512) > 1.3 * gib_per_s(16384)
 
 
+@given(st.sampled_from((8, 64)), st.integers(1, 512), threads, counts, sizes, directions)
+def test_a_partition_bounds_what_is_resident_and_nothing_else(
+    sms: int, grid: int, width: int, ranges: int, size: int, direction: Direction
+) -> None:
+    plan = kernel(Variant.BLOCK, grid, width)
+    confined, total = replace(plan, sm_partition=sms), ranges * size
+    free_s, confined_s = _time_s(plan, ranges, total, direction), _time_s(confined, ranges, total, direction)
+    assert confined_s >= free_s
+    if grid * width * (2 if direction is Direction.BOTH else 1) <= sms * 2048:
+        assert confined_s == free_s
+
+
+def test_a_narrow_partition_slows_a_wide_kernel_down_and_load_and_save_share_it() -> None:
+    def ratio(direction: Direction) -> float:
+        wide = kernel(Variant.BLOCK, 128, 1024)
+        confined = _time_s(replace(wide, sm_partition=8), 16384, 64 * MIB, direction)
+        return confined / _time_s(wide, 16384, 64 * MIB, direction)
+
+    assert ratio(Direction.H2D) > 1.05
+    assert ratio(Direction.BOTH) > 1.3
+
+
+def test_the_overlap_flag_changes_nothing_that_was_measured() -> None:
+    shape = TransferShape(1024, 64 * MIB, Direction.D2H)
+    assert MODEL.times(replace(BATCH, prefer_overlap=True), shape) == MODEL.times(BATCH, shape)
+
+
 def test_one_huge_range_is_cut_into_tiles_by_the_warp_kernel() -> None:
     shape = TransferShape(1, 64 * MIB, Direction.H2D)
     ratio = MODEL.contiguous(shape).transfer_s / _time_s(kernel(Variant.WARP, 32, 256), 1, 64 * MIB)
@@ -174,6 +201,35 @@ def test_enqueued_launches_start_behind_one_another() -> None:
     waiting = replace(kernel(Variant.BLOCK, 65_535, 256), options=options)
     enqueued = replace(waiting, backpressure=False)
     assert _time_s(enqueued, 16384, 64 * MIB) < _time_s(waiting, 16384, 64 * MIB)
+
+
+@given(st.one_of(kernels, st.just(STAGED)), counts, sizes, directions)
+def test_kernels_hold_as_many_sms_as_they_have_ctas_while_they_run(
+    plan: CopyPlan, ranges: int, size: int, direction: Direction
+) -> None:
+    shape = TransferShape(ranges, ranges * size, direction, host_runs=1)
+    times = MODEL.times(_for(plan, direction), shape)
+    assert plan.options
+    most = min(plan.options.max_grid_blocks, 132) * len(direction.legs)
+    assert times.sm_s is not None
+    assert times.span_s is not None
+    assert 0 < times.sm_s <= most * times.span_s * (1 + 1e-9)
+    assert times.span_s < times.transfer_s
+
+
+def test_copy_engines_hold_no_sm_and_batched_copies_nobody_knows() -> None:
+    shape = TransferShape(64, 64 * MIB, Direction.H2D, host_runs=1, pitch=2 * MIB)
+    dma = [MODEL.times(plan, shape) for plan in (direct(), PITCHED)]
+    assert [(times.sm_s, times.span_s) for times in (*dma, MODEL.contiguous(shape))] == [(0.0, 0.0)] * 3
+    assert (MODEL.times(BATCH, shape).sm_s, MODEL.times(BATCH, shape).span_s) == (None, None)
+
+
+def test_a_small_partition_holds_fewer_sms() -> None:
+    shape = TransferShape(16384, 64 * MIB, Direction.H2D)
+    wide = kernel(Variant.WARP, 128, 256)
+    everywhere, confined = (MODEL.times(plan, shape) for plan in (wide, replace(wide, sm_partition=8)))
+    assert everywhere.sm_s == pytest.approx(128 * (everywhere.span_s or 0.0))
+    assert confined.sm_s == pytest.approx(8 * (confined.span_s or 0.0))
 
 
 def test_a_pair_for_one_direction_is_refused() -> None:

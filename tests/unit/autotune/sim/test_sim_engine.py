@@ -92,6 +92,35 @@ def test_it_looks_like_an_h200() -> None:
     assert capabilities.priorities == (0, -1, -2, -3, -4, -5)
     assert (capabilities.device_bytes, capabilities.host_bytes) == (128 << 30, 64 << 30)
     assert capabilities.other_processes == ()
+    sizes = capabilities.partitions.sizes
+    assert sizes is not None
+    assert (sizes.least_sms, sizes.step_sms, sizes.most_sms) == (8, 8, 128)
+    assert (capabilities.batch.signature, capabilities.copy_engines) == ("v2", 3)
+
+
+@pytest.mark.parametrize("sms", [4, 12, 132])
+def test_a_partition_of_another_size_is_unsupported(sms: int) -> None:
+    block = transfer_block(plans=(replace(WARP, sm_partition=sms), replace(WARP, sm_partition=16)))
+    measurements = list(_engine().transfer(block))
+    assert [(m.status, str(sms) in m.detail) for m in measurements if m.candidate == 1] == [(Status.UNSUPPORTED, True)]
+    assert {m.status for m in measurements if m.candidate == 2} == {Status.OK}
+
+
+def test_a_device_without_partitions_refuses_them() -> None:
+    engine = SimEngine(replace(load_parameters("h200"), partitions=None))
+    assert engine.capabilities().partitions.sizes is None
+    measurements = list(engine.transfer(transfer_block(plans=(replace(WARP, sm_partition=8),))))
+    assert [m.status for m in measurements if m.candidate == 1] == [Status.UNSUPPORTED]
+
+
+def test_it_looks_like_an_rtx5090() -> None:
+    engine = _engine("sim:rtx5090")
+    identity = engine.facts.identity
+    assert (identity.compute_capability, identity.sm_count, identity.copy_engines) == ((12, 0), 170, 2)
+    assert engine.facts.uuid == "sim:rtx5090"
+    assert engine.facts.class_id != _engine().facts.class_id
+    block = transfer_block()
+    assert {m.status for m in engine.transfer(block)} == {Status.OK}
 
 
 def test_limits_are_honoured_and_never_raise_what_there_is() -> None:
@@ -108,22 +137,26 @@ def test_a_closed_engine_measures_nothing() -> None:
         engine.transfer(transfer_block())
 
 
-def test_every_number_in_the_data_file_has_a_source() -> None:
-    data = json.loads((files("pega_tune.autotune.sim.devices") / "h200.json").read_text())
-    groups = {name: group for name, group in data.items() if name not in ("source", "facts")}
-    assert "2026-11-30" in data["source"]
+@pytest.mark.parametrize("name", ["h200", "rtx5090"])
+def test_every_number_in_the_data_file_has_a_source(name: str) -> None:
+    data = json.loads((files("pega_tune.autotune.sim.devices") / f"{name}.json").read_text())
+    groups = {name: group for name, group in data.items() if name not in ("source", "facts", "serving")}
+    assert len(data["source"]) > 100
 
     def sources(group: dict[str, Any]) -> Iterator[str]:
         return (text for name, text in group.items() if name.endswith("source"))
 
     assert groups
-    for name, group in groups.items():
-        assert list(sources(group)), name
-        assert all(len(text) > 20 for text in sources(group)), name
+    for group_name, group in groups.items():
+        assert list(sources(group)), group_name
+        assert all(len(text) > 20 for text in sources(group)), group_name
+    for number, entry in data["serving"].items():
+        assert set(entry) == {"value", "source"}, number
+        assert len(entry["source"]) > 20, number
 
 
 def test_names_of_devices() -> None:
-    assert sim_names() == ("sim:h200",)
+    assert sim_names() == ("sim:h200", "sim:rtx5090")
     assert sim_factory("sim:h200") == SimFactory("h200")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from pega_tune.autotune.engine import EngineFactory
-from pega_tune.autotune.isolated import Timeouts
+from pega_tune.autotune.isolation.timeouts import Timeouts
 from pega_tune.autotune.sim.devices import sim_factory, sim_names
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.facts import SIMULATED_PREFIX, DeviceFacts

@@ -5,72 +5,36 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
+from pega_tune.autotune.bench.batch import BatchRequest, Entry, require_rounds
 from pega_tune.autotune.engine import Candidate, CandidateKind, Capabilities, Engine, SamplingLimits, TransferBlock
-from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
 from pega_tune.autotune.measuring.cells import collect, flags_of
 from pega_tune.autotune.static_rules import STATIC_RULES
 from pega_tune.autotune.sweep.plans import candidates, launched
-from pega_tune.errors import UsageError
 from pega_tune.kernels.plan import MAX_THREADS, AnyPlan, Backend
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.store.records import BlockFlag, CellRecord, Metric
 
-MAX_ROUNDS: Final = 10_000
 _NEVER_HOPELESS: Final = 1e9  # a benchmark shows how slow the slow ones are, too
 
 
 @dataclass(frozen=True, slots=True)
-class TransferBenchRequest:
+class TransferBenchRequest(BatchRequest):
     """What to move, and how often.
 
     Attributes:
-        ranges: number of ranges, per direction.
-        range_bytes: bytes of each.
-        layout: how they lie.
+        ranges, range_bytes, layout, seed: as in `BatchRequest`.
         directions: a block each, in this order.
         rounds: timed rounds of every candidate, 1 to 10,000.
-        seed: of layout, order and data.
     """
 
-    ranges: int = 16_384
-    range_bytes: int = 4096
-    layout: NamedLayout = SHUFFLED
     directions: tuple[Direction, ...] = tuple(Direction)
     rounds: int = 15
-    seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 1 <= self.rounds <= MAX_ROUNDS:
-            raise UsageError(f"a benchmark has 1 to {MAX_ROUNDS} rounds, not {self.rounds}")
-        if not 0 <= self.seed < 2**31:
-            raise UsageError(f"a seed is 0 to 2^31 - 1, not {self.seed}")
+        BatchRequest.__post_init__(self)  # `super()` does not work in classes with slots
+        require_rounds(self.rounds)
         for direction in self.directions:
             self.shape(direction)
-
-    def shape(self, direction: Direction) -> TransferShape:
-        """The shape of one block, with what the layout tells.
-
-        Raises:
-            UsageError: there is no such shape, or it cannot have that layout.
-        """
-        return self.layout.described(TransferShape(self.ranges, self.ranges * self.range_bytes, direction))
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A line of the result, before it is measured.
-
-    Attributes:
-        name: unique among the entries of a block.
-        kind: plan, static rule or ceiling.
-        plan: how it moves the bytes.
-        candidate: the candidate of the block that measures it; another one's if both launch the same.
-    """
-
-    name: str
-    kind: CandidateKind
-    plan: AnyPlan
-    candidate: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +65,10 @@ class Row:
         prepare_s: ordering, merging, writing descriptors.
         submit_s: driver calls.
         host_s: CPU for submission and, if the engine knows it, for waiting.
-        sm_s: SM-seconds.
+        sm_s: SM-seconds of its own kernels, as `Measurement.sm_s`; of one execution.
+        span_s: from the beginning of their first CTA to the end of the last one; of the same execution.
         bytes_per_s: bytes moved, both ways counted, over `transfer_s`.
-        bytes_per_s_without_prepare: the same without preparation.
+        bytes_per_s_without_prepare: the same if everything had been prepared before, as `Measurement.moving_s`.
         ratio_to_ceiling: `bytes_per_s` over that of contiguous DMA in the same block.
         ratio_without_prepare: the same of the rates without preparation.
     """
@@ -121,6 +86,7 @@ class Row:
     submit_s: float | None = None
     host_s: float | None = None
     sm_s: float | None = None
+    span_s: float | None = None
     bytes_per_s: float | None = None
     bytes_per_s_without_prepare: float | None = None
     ratio_to_ceiling: float | None = None
@@ -165,7 +131,7 @@ def measure(planned: BenchBlock, engine: Engine) -> BenchResult:
 
 def _plan_block(request: TransferBenchRequest, direction: Direction, capabilities: Capabilities) -> BenchBlock:
     shape = request.shape(direction)
-    chosen = list(candidates(shape, capabilities, full=True, dense=False))
+    chosen = list(candidates(shape, capabilities, full=True, dense=False, hints=True))
     entries = [Entry(c.name, c.kind, c.plan, c.name) for c in chosen]
     seen = {launched(c.plan, shape): c.name for c in chosen if c.kind is not CandidateKind.CEILING}
     for rule in STATIC_RULES:
@@ -188,7 +154,6 @@ def _row(entry: Entry, cell: CellRecord, shape: TransferShape) -> Row:
     if cell.status != "ok" or not series:
         return row
     transfer, prepare, submit = (series[m] for m in (Metric.TRANSFER, Metric.PREPARE, Metric.SUBMIT))
-    moving = [whole - part for whole, part in zip(transfer, prepare, strict=True)]
     cpu = series.get(Metric.HOST_CPU)
     return replace(
         row,
@@ -198,13 +163,14 @@ def _row(entry: Entry, cell: CellRecord, shape: TransferShape) -> Row:
         submit_s=median(submit),
         host_s=median(submit) + (median(cpu) if cpu else 0.0),
         sm_s=median(series[Metric.SM]) if Metric.SM in series else None,
+        span_s=median(series[Metric.SPAN]) if Metric.SPAN in series else None,
         bytes_per_s=shape.moved_bytes / median(transfer),
-        bytes_per_s_without_prepare=_rate(shape.moved_bytes, moving),
+        bytes_per_s_without_prepare=_rate(shape.moved_bytes, series.get(Metric.MOVING)),
     )
 
 
-def _rate(moved_bytes: int, times_s: Sequence[float]) -> float | None:
-    time_s = median(times_s)
+def _rate(moved_bytes: int, times_s: Sequence[float] | None) -> float | None:
+    time_s = median(times_s) if times_s else 0.0
     return moved_bytes / time_s if time_s > 0 else None
 
 

@@ -7,10 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pega_tune.autotune.cli.bench_outcome import batch_words, device_field, flagged, head_document, troubles
+from pega_tune.autotune.cli.bench_serving import serving
 from pega_tune.autotune.cli.errors import ExitCode
+from pega_tune.autotune.cli.options import (
+    DeviceOption,
+    LayoutOption,
+    RangeBytesOption,
+    RangesOption,
+    SeedOption,
+    given,
+    optional_layout,
+    optional_size,
+)
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import Session, session_of
-from pega_tune.autotune.cli.units import format_duration, format_rate, format_size, parse_size
+from pega_tune.autotune.cli.units import format_duration, format_rate
 from pega_tune.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,35 +38,22 @@ app = typer.Typer(name="bench", help="Everything that can be done, side by side.
 _HEADINGS = (
     "NAME", "KIND", "DIRECTION", "RATE", "RATIO", "UNPREPARED", "RATIO", "PREPARE", "SUBMIT", "HOST", "SM TIME", "NOTE"
 )  # fmt: skip
-_FAILURES = ("mismatch", "crashed", "timed-out", "invalid")
-_FLAGS = ("throttled", "contended", "slow-link")
 
-
-@app.callback()
-def _group() -> None:
-    """A group even while it has one command."""
+app.command("serving")(serving)
 
 
 @app.command("transfer")
 def transfer(
     context: typer.Context,
-    device: Annotated[str, typer.Option(metavar="auto|N|UUID|sim:NAME", help="What to measure.")] = "auto",
-    ranges: Annotated[int | None, typer.Option(metavar="N", help="Ranges, per direction.  [default: 16384]")] = None,
-    range_bytes: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Bytes of each range, e.g. 4KiB.  [default: 4KiB]")
-    ] = None,
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            metavar="contiguous|strided|shuffled|host-ordered|runs:N",
-            help="How the ranges lie; runs:N is N runs on the host, shuffled.  [default: shuffled]",
-        ),
-    ] = None,
+    device: DeviceOption = "auto",
+    ranges: RangesOption = None,
+    range_bytes: RangeBytesOption = None,
+    layout: LayoutOption = None,
     direction: Annotated[
         str | None, typer.Option(metavar="h2d|d2h|both", help="Which way.  [default: each of the three]")
     ] = None,
     rounds: Annotated[int | None, typer.Option(metavar="N", help="Timed rounds of each.  [default: 15]")] = None,
-    seed: Annotated[int | None, typer.Option(metavar="N", help="Of every random choice.  [default: 0]")] = None,
+    seed: SeedOption = None,
 ) -> None:
     """Move one batch by every plan, and by the rules that systems ship today, beside one contiguous copy.
 
@@ -67,7 +66,7 @@ def transfer(
     for warning in dict.fromkeys(_warnings(results)):
         session.output.warn(warning)
     session.output.answer(_document(facts, request, results), list(_lines(facts, request, results)))
-    if _flagged(results):
+    if flagged(results):
         raise typer.Exit(ExitCode.FLAGGED)
 
 
@@ -80,17 +79,16 @@ def _request(
     seed: int | None,
 ) -> TransferBenchRequest:
     from pega_tune.autotune.bench.transfer import TransferBenchRequest
-    from pega_tune.autotune.layouts import NamedLayout
 
     asked: dict[str, Any] = {
         "ranges": ranges,
-        "range_bytes": None if range_bytes is None else parse_size(range_bytes),
-        "layout": None if layout is None else NamedLayout.parse(layout),
+        "range_bytes": optional_size(range_bytes),
+        "layout": optional_layout(layout),
         "directions": None if direction is None else (_direction(direction),),
         "rounds": rounds,
         "seed": seed,
     }
-    return TransferBenchRequest(**{name: value for name, value in asked.items() if value is not None})
+    return TransferBenchRequest(**given(asked))
 
 
 def _direction(word: str) -> Direction:
@@ -111,8 +109,7 @@ def _measure(
     from pega_tune.autotune.isolated import IsolatedEngine
 
     choice = find_device(device)
-    kind = "simulated device" if choice.facts.simulated else "device"
-    session.output.note(f"{kind} {choice.facts.uuid}: {choice.facts.provenance.name}")
+    session.note_device(choice.facts)
     progress = StepProgress(session.output)
     engine = IsolatedEngine(choice.factory, choice.timeouts, lambda taken: progress.step(str(taken.phase)))
     with closing(engine), closing(progress):
@@ -121,32 +118,14 @@ def _measure(
         return choice.facts, tuple(measure(planned, engine) for planned in blocks)
 
 
-def _flagged(results: Sequence[BenchResult]) -> bool:
-    return any(flag in _FLAGS for result in results for flag in result.flags) or any(
-        row.status in _FAILURES for result in results for row in result.rows
-    )
-
-
 def _warnings(results: Sequence[BenchResult]) -> Iterator[str]:
     for result in results:
-        for flag in result.flags:
-            yield f"the device was not in order while it was measured: {flag}"
-        for row in result.rows:
-            if row.status in _FAILURES and row.same_as is None:
-                yield f"{row.direction}: {row.name}: {row.status}{row.detail and f' ({row.detail})'}"
+        yield from troubles(result, lambda row: row.direction)
 
 
 def _document(facts: DeviceFacts, request: TransferBenchRequest, results: Sequence[BenchResult]) -> dict[str, Any]:
-    return {
-        "device": facts.uuid,
-        "simulated": facts.simulated,
-        "ranges": request.ranges,
-        "range_bytes": request.range_bytes,
-        "layout": str(request.layout),
-        "seed": request.seed,
-        "flags": sorted({str(flag) for result in results for flag in result.flags}),
-        "rows": [_row_document(row) for result in results for row in result.rows],
-    }
+    rows = [_row_document(row) for result in results for row in result.rows]
+    return {**head_document(facts, request, results), "rows": rows}
 
 
 def _row_document(row: Row) -> dict[str, Any]:
@@ -160,6 +139,7 @@ def _row_document(row: Row) -> dict[str, Any]:
         "host_s": row.host_s,
         "prepare_s": row.prepare_s,
         "sm_s": row.sm_s,
+        "span_s": row.span_s,
         "submit_s": row.submit_s,
         "transfer_s": row.transfer_s,
         "bytes_per_s_without_prepare": row.bytes_per_s_without_prepare,
@@ -180,14 +160,7 @@ def _backend(plan: AnyPlan) -> str:
 
 
 def _lines(facts: DeviceFacts, request: TransferBenchRequest, results: Sequence[BenchResult]) -> Iterator[str]:
-    simulated = ", SIMULATED: these numbers come from a model" if facts.simulated else ""
-    size = format_size(request.range_bytes)
-    yield from fields(
-        [
-            ("device", f"{facts.uuid}{simulated}"),
-            ("batch", f"{request.ranges} ranges of {size} per direction, {request.layout}, seed {request.seed}"),
-        ]
-    )
+    yield from fields([device_field(facts), ("batch", f"{batch_words(request)}, seed {request.seed}")])
     yield ""
     yield from table(_HEADINGS, (_cells(row) for result in results for row in result.rows))
 

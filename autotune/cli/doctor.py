@@ -1,5 +1,7 @@
 """`pega-tune doctor`."""
 
+from dataclasses import asdict
+
 import typer
 
 from pega_tune.autotune.cli.errors import ExitCode
@@ -16,21 +18,22 @@ def doctor(context: typer.Context) -> None:
 
     Exit code 3 if no GPU could be swept here.
     """
-    from pega_tune.autotune.doctor import Status, examine
+    from pega_tune.autotune.doctor import examine
 
     session = session_of(context)
-    findings = tuple(examine(session.url))
-    usable = all(finding.status is not Status.FAILED for finding in findings)
-    rows = [
-        {"part": each.part, "status": str(each.status), "detail": each.detail, "hint": each.hint} for each in findings
-    ]
+    found = examine(session.url)
+    width = max(len(each.part) for each in found.findings)
     lines: list[str] = []
-    for each in findings:
-        lines.append(f"{each.status:<8} {each.part:<10} {each.detail}")
+    for each in found.findings:
+        lines.append(f"{each.status:<8} {each.part:<{width}} {each.detail}")
         if each.hint:
-            lines.append(f"{'':<8} {'':<10} -> {each.hint}")
-    lines.append("")
-    lines.append("a GPU can be swept here" if usable else "no GPU can be swept here; --device sim:h200 works anywhere")
-    session.output.answer({"usable": usable, "checks": rows}, lines)
-    if not usable:
+            lines.append(f"{'':<8} {'':<{width}} -> {each.hint}")
+    usable = "a GPU can be swept here" if found.usable else "no GPU can be swept here; --device sim:h200 works anywhere"
+    document = {
+        "usable": found.usable,
+        "checks": [asdict(each) for each in found.findings],
+        "capabilities": [{"device": uuid, **asdict(each)} for uuid, each in found.capabilities.items()],
+    }
+    session.output.answer(document, [*lines, "", usable])
+    if not found.usable:
         raise typer.Exit(ExitCode.DEVICE)

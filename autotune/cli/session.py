@@ -10,6 +10,7 @@ import typer
 from pega_tune.autotune.cli.output import Output
 
 if TYPE_CHECKING:
+    from pega_tune.kernels.facts import DeviceFacts
     from pega_tune.profiles.store.store import Store
 
 
@@ -58,6 +59,11 @@ class Session:
         from pega_tune.profiles.store.store import Store
 
         return self._warned(Store.open(self.url, create=create))
+
+    def note_device(self, facts: DeviceFacts) -> None:
+        """Says which device is measured."""
+        kind = "simulated device" if facts.simulated else "device"
+        self.output.note(f"{kind} {facts.uuid}: {facts.provenance.name}")
 
     def _warned(self, store: Store) -> Store:
         for warning in store.warnings:

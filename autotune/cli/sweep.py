@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pega_tune.autotune.cli.engines import EngineOptions, StartMps, started
 from pega_tune.autotune.cli.errors import ExitCode
-from pega_tune.autotune.cli.options import colocations
+from pega_tune.autotune.cli.options import colocations, given
 from pega_tune.autotune.cli.output import fields
 from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.shapes_file import read_shapes
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from pega_tune.autotune.devices import DeviceChoice
-    from pega_tune.autotune.isolated import IsolatedEngine
     from pega_tune.autotune.sweep.events import SweepEvent, SweepFinished
     from pega_tune.autotune.sweep.request import SweepRequest
     from pega_tune.kernels.facts import DeviceFacts
@@ -54,11 +54,20 @@ def sweep(
         Path | None, typer.Option(metavar="FILE", help="Measure these shapes, too; a JSON object on each line.")
     ] = None,
     colocation: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="Where decode runs; this version measures idle alone.")
+        str | None,
+        typer.Option(
+            metavar="WORDS",
+            help="Where decode runs, among idle, same-context, time-sliced, mps.  [default: by preset]",
+        ),
     ] = None,
     decode: Annotated[
-        str | None, typer.Option(metavar="WORKLOAD", help="What decodes beside; this version knows none alone.")
+        str | None,
+        typer.Option(metavar="builtin|torch|external:CMD|none", help="What decodes beside.  [default: builtin]"),
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME|layers=N,...", help="Its shape.  [default: qwen3-4b]")
+    ] = None,
+    start_mps: StartMps = False,
     max_device_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most device memory to use, e.g. 2G.  [default: what is free]")
     ] = None,
@@ -87,14 +96,15 @@ def sweep(
         "shapes": None if shapes is None else read_shapes(shapes),
         "colocations": None if colocation is None else colocations(colocation),
         "decode": decode,
+        "model": model,
         "max_device_bytes": None if max_device_memory is None else parse_size(max_device_memory),
         "max_host_bytes": None if max_host_memory is None else parse_size(max_host_memory),
         "allow_busy": allow_busy or None,
         "seed": seed,
     }
-    given = {name: value for name, value in asked.items() if value is not None}
     session = session_of(context)
-    finished = _begin(session, device, given) if resume is None else _resume(session, device, given, resume)
+    asking = _Asking(device, given(asked), EngineOptions(start_mps))
+    finished = _begin(session, asking) if resume is None else _resume(session, asking, resume)
     session.output.answer(_document(finished), _lines(finished))
     if finished.state == "partial":
         session.output.note(f"measure what is missing with: {_resuming(session, finished.sweep_id)} --budget TIME")
@@ -102,27 +112,37 @@ def sweep(
         raise typer.Exit(ExitCode.FLAGGED)
 
 
-def _begin(session: Session, device: str | None, given: dict[str, Any]) -> SweepFinished:
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the user wrote: the device if any, of the request what was given, and how to run the engine."""
+
+    device: str | None
+    given: dict[str, Any]
+    options: EngineOptions
+
+
+def _begin(session: Session, asking: _Asking) -> SweepFinished:
     from pega_tune.autotune.sweep.request import SweepRequest
     from pega_tune.autotune.sweep.run import run_sweep
 
-    request = SweepRequest(**given)
-    choice = _find(device or "auto", request)
-    with session.write_store(create=True) as store, _started(choice) as engine:
+    request = SweepRequest(**asking.given)
+    choice = _find(asking.device or "auto", request)
+    with session.write_store(create=True) as store, started(choice, asking.options) as engine:
         return _follow(session, choice.facts, run_sweep(request, engine, store))
 
 
-def _resume(session: Session, device: str | None, given: dict[str, Any], sweep_id: str) -> SweepFinished:
+def _resume(session: Session, asking: _Asking, sweep_id: str) -> SweepFinished:
     from pega_tune.autotune.sweep.request import SweepRequest
     from pega_tune.autotune.sweep.run import Resumption, resume_sweep
 
+    given = dict(asking.given)
     resumption = Resumption(sweep_id, given.pop("budget_s", None), given.pop("allow_busy", False))
     with session.write_store(create=False) as store:
         begun = store.sweep(sweep_id).sweep
         request = SweepRequest.from_json(begun.request)
         _require_unchanged(sweep_id, request, given)
-        choice = _find(device or begun.device.uuid, request)
-        with _started(choice) as engine:
+        choice = _find(asking.device or begun.device.uuid, request)
+        with started(choice, asking.options) as engine:
             return _follow(session, choice.facts, resume_sweep(resumption, engine, store))
 
 
@@ -141,13 +161,6 @@ def _find(device: str, request: SweepRequest) -> DeviceChoice:
     return find_device(device, MemoryLimits(request.max_device_bytes, request.max_host_bytes))
 
 
-def _started(choice: DeviceChoice) -> closing[IsolatedEngine]:
-    """Starts the engine in a child process: this one owns the database and never touches CUDA."""
-    from pega_tune.autotune.isolated import IsolatedEngine
-
-    return closing(IsolatedEngine(choice.factory, choice.timeouts))
-
-
 def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, None, None]) -> SweepFinished:
     """Shows the events as they come, to the end; the last one is the result."""
     from pega_tune.autotune.cli.progress import Progress
@@ -161,8 +174,7 @@ def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, 
             for event in events:
                 if isinstance(event, SweepStarted):
                     sweep_id = event.sweep_id
-                    kind = "simulated device" if facts.simulated else "device"
-                    session.output.note(f"{kind} {facts.uuid}: {facts.provenance.name}")
+                    session.note_device(facts)
                 progress.show(event)
                 if isinstance(event, SweepFinished):
                     result = event

@@ -42,14 +42,16 @@ def list_sweeps(context: typer.Context) -> None:
 @app.command("show")
 def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
     """Show one sweep: what it ran on, how far it came, and which plans it measured."""
+    from pega_tune.autotune.cli.serving_report import serving_documents, serving_lines
     from pega_tune.autotune.sweep.axes import axes
+    from pega_tune.autotune.sweep.serving_policy import surveys
 
     session = session_of(context)
     with session.read_store() as store:
         summary = store.sweep(sweep)
         blocks = tuple(store.blocks(summary.sweep.sweep_id))
     record = summary.sweep
-    counts = _by_axis(axes(blocks))
+    counts, seen = _by_axis(axes(blocks)), surveys(blocks)
     statuses = _counted(cell.status for block in blocks for cell in block.cells)
     flags = _counted(str(flag) for block in blocks for flag in block.flags)
     whole = {
@@ -59,6 +61,7 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
         "kernel_digest": record.kernel_digest,
         "device_facts": document(record.device),
         "axes": counts,
+        "serving": serving_documents(seen),
         "statuses": statuses,
         "flags": flags,
     }
@@ -67,6 +70,7 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
         "",
         "measured cells by plan axis (value x cells)",
         *fields((axis, _text(values)) for axis, values in counts.items()),
+        *serving_lines(seen),
     ]
     session.output.answer(whole, lines)
 

@@ -67,6 +67,8 @@ def _series(timed: Sequence[Measurement]) -> tuple[MeasurementRecord, ...]:
         (Metric.DEVICE, [m.device_s for m in timed]),
         (Metric.HOST_CPU, [m.wait_cpu_s for m in timed]),
         (Metric.SM, [m.sm_s for m in timed]),
+        (Metric.SPAN, [m.span_s for m in timed]),
+        (Metric.MOVING, [m.moving_s for m in timed]),
     )
     known = ((metric, tuple(s for s in samples if s is not None)) for metric, samples in optional)
     return (

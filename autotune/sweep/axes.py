@@ -25,6 +25,7 @@ class Axes:
         threads: threads per CTA.
         priorities: effective stream priorities.
         chunks: descriptors per launch; empty if every transfer was one launch.
+        partitions: SMs to which kernels were confined; empty if they never were.
     """
 
     backends: tuple[tuple[str, int], ...]
@@ -33,6 +34,7 @@ class Axes:
     threads: tuple[tuple[int, int], ...]
     priorities: tuple[tuple[int, int], ...]
     chunks: tuple[tuple[int, int], ...]
+    partitions: tuple[tuple[int, int], ...]
 
 
 def axes(blocks: Iterable[BlockRecord]) -> Axes:
@@ -45,6 +47,7 @@ def axes(blocks: Iterable[BlockRecord]) -> Axes:
         threads=_count(cells, lambda leg: leg.threads),
         priorities=_count(cells, lambda leg: leg.stream_priority if leg.options else None),
         chunks=_count(cells, lambda leg: leg.options.chunk_descriptors if leg.options else None),
+        partitions=_count(cells, lambda leg: leg.sm_partition),
     )
 
 

@@ -50,8 +50,10 @@ class BlockFinished:
         number: of this block, from 1, those of earlier runs counted.
         of: blocks of the whole sweep.
         key: of the block.
-        best: name of the candidate with the least median transfer time; None if none could be measured.
-        ratio_to_ceiling: its speed over that of one contiguous copy per direction; None without a ceiling.
+        best: name of the candidate with the least median transfer time, or beside decode the least median stall; None
+            if none could be measured.
+        ratio_to_ceiling: its speed over that of one contiguous copy per direction; None without a ceiling, as beside
+            decode.
         elapsed_s: since this run began, in seconds.
     """
 

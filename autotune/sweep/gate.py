@@ -12,7 +12,7 @@ from pega_tune.profiles.policy.table import CompiledPolicy
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import BlockFlag, BlockRecord
 
-DISTURBED = (BlockFlag.THROTTLED, BlockFlag.CONTENDED, BlockFlag.SLOW_LINK)
+DISTURBED = (BlockFlag.THROTTLED, BlockFlag.CONTENDED, BlockFlag.SLOW_LINK, BlockFlag.SERIALISED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,7 @@ def _while(flag: BlockFlag) -> str:
         BlockFlag.THROTTLED: "while the device was throttled",
         BlockFlag.CONTENDED: "while other processes used the device",
         BlockFlag.SLOW_LINK: "over a link slower than the device's",
+        BlockFlag.SERIALISED: "where transfers and decode do not run at once",
     }
     return words[flag]
 

@@ -39,10 +39,20 @@ class Observations:
 
 
 def observe(blocks: Iterable[BlockRecord]) -> tuple[Observations, ...]:
-    """Sorts blocks into what was observed per direction and colocation; without usable cells there is no entry."""
-    ordered = sorted(blocks, key=lambda b: (*_group(b), b.shape))
+    """Sorts blocks without decode into what was observed per direction; without usable cells there is no entry.
+
+    Tables are asked by counts alone. So blocks whose ranges lie in a special way, which only some plans can use, are no
+    part of it.
+    """
+    plain = (b for b in blocks if b.colocation is Colocation.IDLE and is_plain(b.shape))
+    ordered = sorted(plain, key=lambda b: (*_group(b), b.shape))
     groups = (_observations(tuple(members)) for _, members in groupby(ordered, key=_group))
     return tuple(group for group in groups if group.plans)
+
+
+def is_plain(shape: TransferShape) -> bool:
+    """Whether nothing is known of how the ranges lie."""
+    return shape.host_runs is None and shape.pitch is None
 
 
 def usable(cell: CellRecord) -> bool:

@@ -33,11 +33,13 @@ class Offer:
         return self.threads, max(BY_SIMPLICITY.index(leg.backend) for leg in legs_of(self.plan))
 
     @property
-    def burden(self) -> tuple[int, int, int, int, str]:
-        """Orders equally fast plans: fewer threads here, fewer anywhere, a simpler backend, no priority, the key."""
+    def burden(self) -> tuple[int, int, int, int, int, str]:
+        """Orders equally fast plans: fewer threads here, fewer anywhere, a simpler backend, fewer hints, the key."""
         threads, backend = self.weight
-        priority = sum(abs(leg.stream_priority) for leg in legs_of(self.plan))
-        return threads, self.plan.resident_threads, backend, priority, self.plan.key
+        legs = legs_of(self.plan)
+        priority = sum(abs(leg.stream_priority) for leg in legs)
+        hints = sum((leg.sm_partition is not None) + leg.prefer_overlap for leg in legs)
+        return threads, self.plan.resident_threads, backend, priority, hints, self.plan.key
 
 
 def pareto(offers: Sequence[Offer], margin: float) -> tuple[Offer, ...]:

@@ -1,18 +1,22 @@
 """From a request and a device's capabilities to the blocks of a sweep: the same ones every time."""
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from pega_tune.autotune.engine import Capabilities, SamplingLimits, TransferBlock
-from pega_tune.autotune.layouts import SHUFFLED
+from pega_tune.autotune.engine import Candidate, Capabilities, Engine, SamplingLimits, TransferBlock
+from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
+from pega_tune.autotune.sweep.keys import block_key, block_seed
 from pega_tune.autotune.sweep.plans import CEILING, candidates, legs_of
-from pega_tune.autotune.sweep.presets import find_preset
+from pega_tune.autotune.sweep.presets import Preset, find_preset
+from pega_tune.autotune.sweep.recording import Measured, block_record
 from pega_tune.autotune.sweep.request import SweepRequest
+from pega_tune.autotune.sweep.serving_tasks import plan_serving
 from pega_tune.autotune.sweep.shapes import Memory, Shortage, full_shapes, lattice_shapes, shortage
 from pega_tune.kernels.plan import AnyPlan, Backend
-from pega_tune.kernels.shape import TransferShape
+from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.profiles.store.records import BlockRecord
 
 # Rough costs on a PCIe 5.0 x16 device, for the estimate before anything has run; it is scaled by what blocks take.
 DMA_COMMAND_S = 2.5e-6
@@ -26,10 +30,56 @@ VERIFY_S = 0.5e-3
 
 @dataclass(frozen=True, slots=True)
 class PlannedBlock:
-    """A block and the wall time it should take, in seconds."""
+    """A block without decode, the wall time it should take, in seconds, and in which process (see `Task`)."""
 
     block: TransferBlock
     estimate_s: float
+    process: int = 0
+
+    @property
+    def key(self) -> str:
+        """Names it within its sweep."""
+        return self.block.key
+
+    def measure(self, engine: Engine, _stored: Mapping[str, BlockRecord]) -> BlockRecord:
+        """Runs it.
+
+        Raises:
+            DeviceError: as `Engine.transfer`.
+        """
+        measurements = tuple(engine.transfer(self.block))
+        measured = Measured(self.block, measurements, engine.conditions())
+        return block_record(measured, engine.facts.identity.max_link)
+
+
+class Task(Protocol):
+    """A block of a sweep, to be measured when those before it are."""
+
+    @property
+    def key(self) -> str:
+        """Names it within its sweep."""
+
+    @property
+    def estimate_s(self) -> float:
+        """Wall time that it should take, in seconds."""
+
+    @property
+    def process(self) -> int:
+        """Number of the fresh process that it wants; 0 takes the one there is."""
+
+    def measure(self, engine: Engine, stored: Mapping[str, BlockRecord], /) -> BlockRecord:
+        """Measures it.
+
+        Args:
+            engine: what measures.
+            stored: blocks of the sweep so far, by key.
+
+        Returns:
+            What is stored of it, without the wall time, which the caller knows.
+
+        Raises:
+            DeviceError: it cannot be measured.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +92,14 @@ class SweepPlan:
         shortage: what memory leaves out of the preset; None if all of it fits.
     """
 
-    blocks: tuple[PlannedBlock, ...]
+    blocks: tuple[Task, ...]
     budget_s: float
     shortage: Shortage | None = None
 
     def without(self, finished: Iterable[str]) -> "SweepPlan":
         """What is left when the blocks of these keys are stored already."""
         done = frozenset(finished)
-        return replace(self, blocks=tuple(b for b in self.blocks if b.block.key not in done))
+        return replace(self, blocks=tuple(b for b in self.blocks if b.key not in done))
 
     @property
     def estimate_s(self) -> float:
@@ -58,7 +108,7 @@ class SweepPlan:
 
 
 def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
-    """Plans the blocks: the user's shapes, the canonical shapes with every axis, then the lattice, coarse first.
+    """Plans the blocks: the user's shapes, the canonical ones with every axis, the lattice, and those beside decode.
 
     Keys, seeds and order depend on the request and the capabilities alone.
 
@@ -72,24 +122,48 @@ def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
         memory.require(shape)
     full = full_shapes(preset, memory)
     shapes = dict.fromkeys((*request.shapes, *full, *lattice_shapes(preset, memory)))
-    blocks = []
-    for shape in shapes:
-        chosen = candidates(SHUFFLED.described(shape), capabilities, full=shape in full, dense=preset.dense)
-        key = block_key(shape, Colocation.IDLE)
-        block = TransferBlock(key, shape, chosen, preset.limits, block_seed(request.seed, key))
-        blocks.append(PlannedBlock(block, _estimate_s(block)))
+    planner = _Planner(request, preset, capabilities)
+    blocks: list[Task] = [planner.alone(shape, shape in full) for shape in shapes]
+    both = next((shape for shape in full if shape.direction is Direction.BOTH), None)
+    if both is not None:
+        blocks += planner.beside_decode(both)
     return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, shortage(preset, memory))
 
 
-def block_key(shape: TransferShape, colocation: Colocation) -> str:
-    """Names a block within its sweep: `idle/h2d/16384x67108864` (merged ranges x bytes per direction)."""
-    return f"{colocation}/{shape.direction}/{shape.merged_ranges}x{shape.total_bytes}"
+@dataclass(frozen=True, slots=True)
+class _Planner:
+    request: SweepRequest
+    preset: Preset
+    capabilities: Capabilities
 
+    def alone(self, shape: TransferShape, full: bool) -> PlannedBlock:
+        """A block without decode, of ranges that lie anywhere."""
+        preset = self.preset
+        dense = preset.dense if full else preset.wide
+        return self._alone(shape, SHUFFLED, candidates(shape, self.capabilities, full=full, dense=dense, hints=dense))
 
-def block_seed(seed: int, key: str) -> int:
-    """Seed of a block, 0 to 2^31 - 1, from the seed of the sweep."""
-    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
+    def beside_decode(self, shape: TransferShape) -> Iterator[Task]:
+        """The canonical shape in layouts that the lattice does not have, then all of them beside decode."""
+        decode = self.request.decode_spec
+        if decode is None:
+            return
+        layouts = self.preset.serving.layouts
+        yield from (self._laid_out(shape, layout) for layout in layouts if layout != SHUFFLED)
+        sources = {layout: (block_key(shape, Colocation.IDLE, layout), shape) for layout in layouts}
+        colocations = [colocation for colocation in self.request.colocations if colocation is not Colocation.IDLE]
+        yield from plan_serving(sources, colocations, decode, self.preset.serving, self.request.seed)
+
+    def _laid_out(self, shape: TransferShape, layout: NamedLayout) -> PlannedBlock:
+        """Likewise, of ranges that lie in a special way: what the grids of kernels do is known from the others."""
+        described, hints = layout.described(shape), self.preset.dense
+        chosen = candidates(described, self.capabilities, full=True, dense=False, hints=hints)
+        return self._alone(shape, layout, chosen)
+
+    def _alone(self, shape: TransferShape, layout: NamedLayout, chosen: tuple[Candidate, ...]) -> PlannedBlock:
+        key = block_key(shape, Colocation.IDLE, layout)
+        seed = block_seed(self.request.seed, key)
+        block = TransferBlock(key, shape, chosen, self.preset.limits, seed, layout=layout)
+        return PlannedBlock(block, _estimate_s(block))
 
 
 def _estimate_s(block: TransferBlock) -> float:

@@ -44,7 +44,12 @@ CROSS: Grids = dict.fromkeys((128, 256, 512, 1024), tuple(1 << k for k in range(
 STAGED_KERNELS = ((264, 256), (32, 1024))  # grid, threads
 # Without chunks, and with the chunks between which the few bytes of a decode step find room on the copy engine.
 DMA_CHUNKS = (None, 4 << 20)
+FINE_DMA_CHUNKS = (2 << 20,)
+KERNEL_CHUNKS = (2048, 1024)  # descriptors per launch, as the report has them
 PRIORITY_PLANS = ((Variant.WARP, 2, 1024), (Variant.WARP, 32, 256))
+# Wide enough to be among the fastest, so that a partition narrows them; where it has an SM for each CTA it does not.
+PARTITION_PLANS = ((Variant.WARP, 128, 256), (Variant.WARP, 32, 256))
+PARTITION_SMS = (8, 16, 32, 64)
 
 
 def pegaflow_kernel() -> CopyPlan:
@@ -84,10 +89,12 @@ def launched(plan: AnyPlan, shape: TransferShape) -> AnyPlan:
 
 def resident_threads(plan: AnyPlan, shape: TransferShape) -> int:
     """Threads that the plan keeps on the SMs at this shape; 0 if copy engines do it alone."""
-    return sum((leg.threads or 0) * launched_ctas(leg, shape) for leg in legs_of(plan))
+    return sum(leg.resident_threads_of(launched_ctas(leg, shape)) for leg in legs_of(plan))
 
 
-def candidates(shape: TransferShape, capabilities: Capabilities, *, full: bool, dense: bool) -> tuple[Candidate, ...]:
+def candidates(
+    shape: TransferShape, capabilities: Capabilities, *, full: bool, dense: bool, hints: bool = False
+) -> tuple[Candidate, ...]:
     """What to compare at a shape: the ceiling, what systems ship today, and plans, each launch once.
 
     Args:
@@ -95,10 +102,13 @@ def candidates(shape: TransferShape, capabilities: Capabilities, *, full: bool, 
         capabilities: of the device; nothing is planned that it cannot run.
         full: every axis, priorities too; else the core set.
         dense: the full set crosses all grids with all thread counts, and the core set is wider.
+        hints: the full set has what may spare others and never speeds up: SM partitions, the overlap flag, launches in
+            chunks, and finer chunks of DMA.
     """
     both = shape.direction is Direction.BOTH
     singles = _full(capabilities, dense) if full else _core(capabilities, dense)
-    singles += _structured(shape, capabilities)
+    singles += _hinted(shape, capabilities) if full and hints else []
+    singles += _structured(shape, capabilities, DMA_CHUNKS + FINE_DMA_CHUNKS if hints else DMA_CHUNKS)
     plans: list[AnyPlan] = [PlanPair(p, p) if both else p for p in singles]
     if both:
         plans += [PlanPair(p, p, fused=True) for p in singles if p.backend is Backend.STAGED]
@@ -140,9 +150,25 @@ def _full(capabilities: Capabilities, cross: bool) -> list[CopyPlan]:
     return _runnable(plans, capabilities)
 
 
-def _structured(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
+def _hinted(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
+    sizes = capabilities.partitions.sizes
+    partitions = dict.fromkeys(sizes.rounded(sms) for sms in PARTITION_SMS) if sizes else {}
+    wide = [kernel(*words) for words in PARTITION_PLANS]
+    confined = [replace(p, sm_partition=sms) for p in wide for sms in partitions if sms < launched_ctas(p, shape)]
+    whole = (pegaflow_kernel(), kernel(Variant.WARP, 1, 1024))
+    chunked = [_in_launches(p, n) for p in whole for n in KERNEL_CHUNKS if n < shape.merged_ranges]
+    return _runnable([CopyPlan(Backend.BATCH, prefer_overlap=True), *confined, *chunked], capabilities)
+
+
+def _in_launches(plan: CopyPlan, descriptors: int) -> CopyPlan:
+    """The plan in launches of so many descriptors, each of which waits for the one before."""
+    assert plan.options is not None
+    return replace(plan, options=replace(plan.options, chunk_descriptors=descriptors))
+
+
+def _structured(shape: TransferShape, capabilities: Capabilities, dma_chunks: tuple[int | None, ...]) -> list[CopyPlan]:
     """Plans that live on what is known of the ranges: a stride, or host runs that are few enough to stage."""
-    chunks = [chunk for chunk in DMA_CHUNKS if chunk is None or chunk < shape.total_bytes]
+    chunks = [chunk for chunk in dma_chunks if chunk is None or chunk < shape.total_bytes]
     plans: list[CopyPlan] = []
     if shape.pitch is not None:
         plans += [CopyPlan(Backend.PITCHED, chunk_bytes=chunk) for chunk in chunks]

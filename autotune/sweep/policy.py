@@ -27,6 +27,7 @@ from pega_tune.autotune.sweep.lattice import RANGES, SIZES, cell_shapes
 from pega_tune.autotune.sweep.observations import Observations, observe
 from pega_tune.autotune.sweep.pareto import Offer, pareto
 from pega_tune.autotune.sweep.plans import allowed, resident_threads
+from pega_tune.autotune.sweep.serving_policy import serving_tables, surveys
 from pega_tune.profiles.policy.table import CompiledPolicy, Option, Predicted, Table
 from pega_tune.profiles.policy.terms import Runtime
 from pega_tune.profiles.store.records import BlockRecord, FitRecord
@@ -49,10 +50,12 @@ def compile_policy(blocks: Iterable[BlockRecord]) -> Learnt:
     """Tables for every direction, colocation and runtime of which a plan was measured, and the curves behind them."""
     tables: list[Table] = []
     fits: list[FitRecord] = []
+    blocks = tuple(blocks)
     for seen in observe(blocks):
         compiler = _Compiler(seen)
         fits += compiler.fit_records()
         tables += (table for runtime in Runtime if (table := compiler.table(runtime)))
+    tables += serving_tables(tuple(tables), surveys(blocks))
     return Learnt(CompiledPolicy(tuple(tables)), tuple(fits))
 
 

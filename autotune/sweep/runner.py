@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
-from pega_tune.autotune.engine import Engine, EngineLostError, MemoryLimitError, Status
+from pega_tune.autotune.engine import Engine, EngineLostError, MemoryLimitError, RenewableEngine, Status
 from pega_tune.autotune.sweep.environment import Clock
 from pega_tune.autotune.sweep.events import (
     BlockFinished,
@@ -14,15 +15,19 @@ from pega_tune.autotune.sweep.events import (
     SweepStarted,
 )
 from pega_tune.autotune.sweep.gate import judge
-from pega_tune.autotune.sweep.planner import PlannedBlock, SweepPlan
+from pega_tune.autotune.sweep.planner import SweepPlan, Task
 from pega_tune.autotune.sweep.policy import compile_policy
-from pega_tune.autotune.sweep.recording import Measured, best_cell, block_record, profile_record
+from pega_tune.autotune.sweep.recording import best_cell, profile_record
+from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError
 from pega_tune.errors import DeviceError, PegaTuneError
 from pega_tune.profiles.store.records import BlockRecord, SweepRecord, SweepState
 from pega_tune.profiles.store.store import Store
 
 MAX_FAILURES_IN_A_ROW = 3
 MAX_REASONS = 3  # a sweep says of so many blocks why it skipped them, and counts the others
+
+# The device is well all the same.
+_INNOCENT = (MemoryLimitError, NothingToCompareError)
 
 
 class Run:
@@ -35,17 +40,17 @@ class Run:
         self._store = store
         self._clock = clock
         self._started_s = clock.seconds()
-        self._finished = store.finished_blocks(sweep.sweep_id)
+        self._records = {block.key: block for block in store.blocks(sweep.sweep_id)}
         # A killed run could not write its seconds; those of its blocks are there.
-        self._earlier_s = max(sweep.seconds, sum(b.seconds for b in store.blocks(sweep.sweep_id)))
+        self._earlier_s = max(sweep.seconds, sum(block.seconds for block in self._records.values()))
         self._expected_s = 0.0
         self._spent_s = 0.0
-        self._done = self._late = 0
+        self._done = self._late = self._process = 0
         self._skipped: list[str] = []
 
     def events(self) -> Iterator[SweepEvent]:
         """Runs the sweep."""
-        todo = self._plan.without(self._finished)
+        todo = self._plan.without(self._records)
         total = len(self._plan.blocks)
         self._done = total - len(todo.blocks)
         try:
@@ -69,9 +74,9 @@ class Run:
             try:
                 record = self._run_block(planned)
             except DeviceError as error:
-                self._skipped.append(f"{planned.block.key}: {error.message}")
-                yield BlockSkipped(planned.block.key, error.message)
-                failures += not isinstance(error, MemoryLimitError)
+                self._skipped.append(f"{planned.key}: {error.message}")
+                yield BlockSkipped(planned.key, error.message)
+                failures += not isinstance(error, _INNOCENT)
                 if isinstance(error, EngineLostError) or failures == MAX_FAILURES_IN_A_ROW:
                     break
                 continue
@@ -92,18 +97,20 @@ class Run:
         if unseen:
             yield f"stopped early: {unseen} of {total} blocks were not begun"
 
-    def _run_block(self, planned: PlannedBlock) -> BlockRecord:
-        block, begin_s = planned.block, self._clock.seconds()
-        measurements = tuple(self._engine.transfer(block))
-        seconds = self._clock.seconds() - begin_s
-        measured = Measured(block, measurements, self._engine.conditions(), seconds)
-        record = block_record(measured, self._engine.facts.identity.max_link)
+    def _run_block(self, task: Task) -> BlockRecord:
+        begin_s = self._clock.seconds()
+        if task.process not in (0, self._process) and isinstance(self._engine, RenewableEngine):
+            self._engine.renew()
+        self._process = task.process
+        record = task.measure(self._engine, self._records)
+        record = replace(record, seconds=self._clock.seconds() - begin_s)
         self._store.add_block(self._sweep.sweep_id, record)
+        self._records[record.key] = record
         self._spent_s += self._clock.seconds() - begin_s
-        self._expected_s += planned.estimate_s
+        self._expected_s += task.estimate_s
         return record
 
-    def _has_time(self, planned: PlannedBlock) -> bool:
+    def _has_time(self, planned: Task) -> bool:
         """Whether the block should end within the budget, judged by how the estimates have held so far."""
         pace = self._spent_s / self._expected_s if self._expected_s else 1.0
         return self._elapsed_s() + pace * planned.estimate_s <= self._plan.budget_s
@@ -117,7 +124,7 @@ class Run:
 
     def _finish(self) -> SweepFinished:
         sweep_id = self._sweep.sweep_id
-        blocks = tuple(self._store.blocks(sweep_id))
+        blocks = tuple(self._records.values())
         learnt = compile_policy(blocks)
         missing = tuple(self._missing())
         verdict = judge(learnt.policy, blocks, missing, self._plan.shortage)

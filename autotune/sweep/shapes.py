@@ -148,8 +148,9 @@ def _points(preset: Preset) -> list[tuple[int, int]]:
     for ranges in range(RANGE_OCTAVES[0], RANGE_OCTAVES[1] + 1, step):
         for size in range(SIZE_OCTAVES[0], SIZE_OCTAVES[1] + 1, step):
             total = ranges + size
-            # A single range is the cheapest of its total, and the far end of the plane.
-            chosen = ranges == 0 or (ranges // step + (top - total) // step) % preset.stride == 0
+            # A single range is the cheapest of its total; it and the smallest ranges are the far ends of the plane.
+            end = ranges == 0 or size == SIZE_OCTAVES[0]
+            chosen = end or (ranges // step + (top - total) // step) % preset.stride == 0
             if total <= top and (total < sparse or chosen):
                 points.append((ranges, size))
     return points

@@ -153,9 +153,13 @@ class Table:
 
     def look_up(self, merged_ranges: int, average_range_bytes: int) -> tuple[Option, ...]:
         """The options for a shape; both arguments are at least 1."""
+        return self.cells[self.index(merged_ranges, average_range_bytes)]
+
+    def index(self, merged_ranges: int, average_range_bytes: int) -> int:
+        """Where the options for a shape stand in `cells`; both arguments are at least 1."""
         row = bisect_right(self.range_edges, merged_ranges) - 1
         column = bisect_right(self.size_edges, average_range_bytes) - 1
-        return self.cells[row * len(self.size_edges) + column]
+        return row * len(self.size_edges) + column
 
     def bounds(self, merged_ranges: int, average_range_bytes: int) -> tuple[Bounds, Bounds]:
         """The ranges and the sizes that share the cell of a shape."""

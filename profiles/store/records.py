@@ -20,7 +20,13 @@ class SweepState(StrEnum):
 
 
 class Metric(StrEnum):
-    """What a series of samples measures; all are seconds."""
+    """What a series of samples measures; all are seconds.
+
+    Beside decode there is one sample per burst of `STALL`, `EXTRA`, `COMPLETION` and `BURST_PERIOD`, which reaches to
+    the next submission; one per decode step of `STEP` and of `STEP_END`, the time of its end if the burst periods are
+    laid end to end from 0; one per missed deadline of `MISSED`, which reaches to the submission after it; and one per
+    segment of `HOST_CPU`, for an average burst. `BASELINE_STEP` is the same in all cells of a block.
+    """
 
     TRANSFER = "transfer"
     PREPARE = "prepare"
@@ -28,11 +34,16 @@ class Metric(StrEnum):
     DEVICE = "device"
     HOST_CPU = "host-cpu"
     SM = "sm"
+    SPAN = "span"
+    MOVING = "moving"
     STEP = "step"
+    STEP_END = "step-end"
     BASELINE_STEP = "baseline-step"
     STALL = "stall"
     EXTRA = "extra"
     COMPLETION = "completion"
+    BURST_PERIOD = "burst-period"
+    MISSED = "missed"
 
 
 class EvidenceKind(StrEnum):
@@ -50,6 +61,7 @@ class BlockFlag(StrEnum):
     CONTENDED = "contended"
     SLOW_LINK = "slow-link"
     NO_TELEMETRY = "no-telemetry"
+    SERIALISED = "serialised"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +119,8 @@ class BlockRecord:
         sm_clock_hz, link, temperature_c: as sampled under load; None if unknown.
         throttle_reasons: NVML names; empty if none.
         telemetry_note: why telemetry is missing; empty if it is not.
-        period_s, decode: burst period and decode workload of a serving block; None for a transfer block.
+        period_s, decode: burst period, the longest if each candidate had its own, and decode workload of a serving
+            block; None for a transfer block.
     """
 
     key: str

@@ -29,7 +29,7 @@ def test_the_estimate_and_progress_go_to_stderr(program: Program) -> None:
     first, second, *rest = [line for line in result.stderr.splitlines() if not line.startswith("warning:")]
     assert first == "simulated device sim:h200: NVIDIA H200 (simulated)"
     assert "about" in second
-    assert "begins nothing new after 50.0 s" in second
+    assert "begins nothing new after 48.0 s" in second
     assert rest[-1].startswith("block ")
     assert "\r" not in result.stderr
     assert "block" not in result.stdout.replace("blocks", "")
@@ -110,11 +110,55 @@ def test_a_decision_has_the_keys_of_the_contract(informed: Program) -> None:
     assert single["plan"].keys() >= PLAN_KEYS
 
 
-def test_idle_evidence_in_place_of_time_sliced_is_told(informed: Program) -> None:
-    assumed = informed("decide", "--device", "sim:h200", *LARGE)
-    asked = informed("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle")
+def test_idle_evidence_in_place_of_time_sliced_is_told(program: Program) -> None:
+    program("sweep", "--device", "sim:h200", "--decode", "none")
+    assumed = program("decide", "--device", "sim:h200", *LARGE)
+    asked = program("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle")
     assert "time-sliced was not measured" in assumed.stderr
     assert asked.stderr == ""
+
+
+@pytest.mark.parametrize("objective", ["balanced", "tail-bounded", "strict"])
+def test_where_it_was_measured_beside_decode_the_answer_has_evidence(informed: Program, objective: str) -> None:
+    asked = ("decide", "--device", "sim:h200", "--objective", objective, "--json")
+    measured = informed(*asked, "--ranges", 16_384, "--bytes", 64 << 20)
+    assert measured.code == 0
+    assert "not measured" not in measured.stderr
+    assert measured.json["evidence"] == "measured"
+    assert measured.json["predicted"]["stall_s"] >= 0
+    assert measured.json["predicted"]["completion_p99_s"] > 0
+    elsewhere = informed(*asked, "--ranges", 16, "--bytes", 64 << 20).json
+    assert (elsewhere["evidence"], elsewhere["predicted"]["stall_s"]) == ("none", None)
+
+
+def test_a_sweep_shows_what_it_measured_beside_decode(informed: Program) -> None:
+    (listed,) = informed("sweeps", "list", "--json").json["sweeps"]
+    (survey,) = informed("sweeps", "show", listed["sweep"], "--json").json["serving"]
+    assert survey["block"] == "time-sliced/both/16384x67108864"
+    assert (survey["colocation"], survey["direction"]) == ("time-sliced", "both")
+    assert (survey["ranges"], survey["bytes"], survey["fresh_processes"]) == (16_384, 64 << 20, 0)
+    assert survey["best"].keys() == {"throughput", "balanced", "tail-bounded", "strict"}
+    names = {plan["name"] for plan in survey["plans"]}
+    assert {best["name"] for best in survey["best"].values()} <= names
+    least = min(survey["plans"], key=lambda plan: plan["stall_s"])
+    assert survey["best"]["strict"]["name"] == least["name"]
+    for plan in survey["plans"]:
+        assert plan["processes"] == 1
+        assert plan["completion_p99_s"] >= plan["completion_p50_s"] > 0
+        assert plan["plan"].keys() == {"load", "save", "fused"}
+    lines = informed("sweeps", "show", listed["sweep"]).stdout.splitlines()
+    (title,) = [line for line in lines if line.startswith(survey["block"])]
+    headings, *rows = lines[lines.index(title) + 1 :]
+    assert headings.startswith("PLAN ")
+    assert len(rows) == len(names)
+    assert rows[0].startswith(least["name"])
+    assert "strict" in rows[0]
+
+
+def test_without_decode_a_sweep_has_nothing_to_show_of_it(program: Program) -> None:
+    swept = program("sweep", "--device", "sim:h200", "--colocation", "idle", "--json").json
+    assert program("sweeps", "show", swept["sweep"], "--json").json["serving"] == []
+    assert "undisturbed" not in program("sweeps", "show", swept["sweep"]).stdout
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tests.helpers.cli import Program
 USAGE, DEVICE, DATA = 2, 3, 4
 SWEEP = ("sweep", "--device", "sim:h200")
 BENCH = ("bench", "transfer", "--device", "sim:h200")
+SERVING = ("bench", "serving", "--device", "sim:h200")
 DECIDE = ("decide", "--ranges", 16, "--bytes", 65536)
 
 CASES = {
@@ -28,8 +29,8 @@ CASES = {
     "no budget at all": ((*SWEEP, "--budget", "0s"), USAGE, "0s"),
     "memory that is no size": ((*SWEEP, "--max-host-memory", "lots"), USAGE, "lots"),
     "unknown colocation": ((*SWEEP, "--colocation", "idle,moon"), USAGE, "moon"),
-    "a colocation for later": ((*SWEEP, "--colocation", "time-sliced"), USAGE, "time-sliced"),
-    "decode for later": ((*SWEEP, "--decode", "builtin"), USAGE, "builtin"),
+    "unknown decode": ((*SWEEP, "--decode", "moon"), USAGE, "moon"),
+    "nothing that decodes": ((*SWEEP, "--colocation", "mps", "--decode", "none"), USAGE, "colocation is mps"),
     "a seed that is no number": ((*SWEEP, "--seed", "x"), USAGE, "--seed"),
     "a seed that no database holds": ((*SWEEP, "--seed", "9" * 23), USAGE, "--seed"),
     "a negative seed": ((*SWEEP, "--seed", "-1"), USAGE, "--seed"),
@@ -41,6 +42,21 @@ CASES = {
     "a URL without a scheme": ((*DECIDE, "--db", "://"), USAGE, "'://'"),
     "options of SQLite in a look-up": ((*DECIDE, "--db", "sqlite:///a.db?mode=ro"), USAGE, "options"),
     "options of SQLite elsewhere": (("db", "check", "--db", "sqlite:///a.db?mode=ro"), USAGE, "options"),
+    "beside decode but idle": ((*SERVING, "--colocation", "idle"), USAGE, "no idle device"),
+    "nowhere to decode": ((*SERVING, "--colocation", ","), USAGE, "a colocation"),
+    "nothing to compare": ((*SERVING, "--compare", ","), USAGE, "something to compare"),
+    "unknown comparison": ((*SERVING, "--compare", "rules,luck"), USAGE, "luck"),
+    "a burst period that is no time": ((*SERVING, "--period", "often"), USAGE, "often"),
+    "a period of an hour": ((*SERVING, "--period", "60m"), USAGE, "less than an hour"),
+    "a rate that is no size": ((*SERVING, "--rate", "fast"), USAGE, "fast"),
+    "a rate of nothing": ((*SERVING, "--rate", "0"), USAGE, "'0'"),
+    "a rate of next to nothing": ((*SERVING, "--rate", "1"), USAGE, "less than an hour"),
+    "period and rate": ((*SERVING, "--period", "auto", "--rate", "1G"), USAGE, "same thing"),
+    "unknown decode model": ((*SERVING, "--model", "gpt-9"), USAGE, "gpt-9"),
+    "a program that decodes on no device": ((*SERVING, "--decode", "external:x"), DEVICE, "external:x"),
+    "bursts without ranges": ((*SERVING, "--ranges", 0), USAGE, "at least 1 range"),
+    "no rounds beside decode": ((*SERVING, "--rounds", 0), USAGE, "1 to 10,000 rounds"),
+    "a seed too large": ((*SERVING, "--seed", 2**31), USAGE, "seed"),
     "absent shapes": ((*SWEEP, "--shapes", "absent.jsonl"), DATA, "absent.jsonl"),
     "no GPU": (("sweep",), DEVICE, "no GPU"),
     "no such GPU": (("sweep", "--device", "3"), DEVICE, "no GPU"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.cli import Program, wait_until
+from tests.helpers.processes import runs
 
 SLOW = ("sweep", "--device", "sim:h200+slow", "--json")
 RESUME_FAST = ("--device", "sim:h200", "--json")
@@ -40,13 +41,6 @@ def engines(pid: int) -> list[int]:
     """Engine processes of a running sweep."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
-def runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def resumes_what_is_missing(program: Program) -> None:

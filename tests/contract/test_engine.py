@@ -92,6 +92,7 @@ def test_timed_parts_are_positive_and_no_longer_than_the_whole(engine: Engine) -
         assert measurement.prepare_s >= 0
         assert measurement.submit_s > 0
         assert measurement.prepare_s + measurement.submit_s <= measurement.transfer_s
+        assert 0 < (measurement.moving_s or 0) < 60
 
 
 def test_verification_takes_no_recorded_time(engine: Engine) -> None:

@@ -6,15 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pega_tune.autotune.engine import Engine, EngineLostError, Measurement, Phase, Status
-from pega_tune.autotune.isolated import IsolatedEngine, Timeouts
+from pega_tune.autotune.isolated import IsolatedEngine
 from pega_tune.autotune.isolation.messages import Failure, RemoteError
+from pega_tune.autotune.isolation.timeouts import Timeouts
 from pega_tune.autotune.sim.devices import sim_factory
 from pega_tune.errors import DeviceError, PegaTuneError
 from pega_tune.kernels.probe import NoDeviceError
@@ -27,6 +27,7 @@ from tests.helpers.engines import (
     transfer_block,
     wait_for,
 )
+from tests.helpers.processes import eventually, runs
 
 ROOT = Path(__file__).parents[3]
 SHORT = Timeouts(start_s=60, step_s=1.0)
@@ -54,22 +55,6 @@ def _failed(measurements: list[Measurement]) -> list[tuple[int, Phase, Status, s
 
 def _measured(measurements: list[Measurement]) -> set[int]:
     return {m.candidate for m in measurements if m.status is Status.OK}
-
-
-def _gone(pid: int) -> bool:
-    """Whether a process has ended; an orphan may stay a zombie where nobody reaps it."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state == "Z"
-
-
-def _eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    return condition()
 
 
 def test_measurements_are_those_of_the_engine_itself() -> None:
@@ -126,7 +111,7 @@ def test_a_hang_is_timed_out_and_the_others_are_measured() -> None:
         pid = engine.pid
         measurements = list(engine.transfer(transfer_block()))
         assert pid is not None
-        assert _gone(pid)
+        assert not runs(pid)
     finally:
         engine.close()
     assert _failed(measurements) == [(3, Phase.TIMED, Status.TIMED_OUT, "no answer within 1 s")]
@@ -155,7 +140,7 @@ def test_a_child_killed_between_blocks_costs_nobody(start: Start) -> None:
     list(engine.transfer(transfer_block()))
     assert engine.pid is not None
     os.kill(engine.pid, signal.SIGKILL)
-    assert _eventually(lambda: bool(engine.conditions().unknown))
+    assert eventually(lambda: bool(engine.conditions().unknown))
     measurements = list(engine.transfer(transfer_block()))
     assert _failed(measurements) == []
     assert _measured(measurements) == {0, 1, 2, 3}
@@ -213,7 +198,7 @@ def test_an_interrupt_here_ends_the_child_and_the_next_block_is_whole(start: Sta
         list(engine.transfer(transfer_block()))
     thread.join()
     assert pid is not None
-    assert _gone(pid)
+    assert not runs(pid)
     (tmp_path / "released").touch()
     assert _failed(list(engine.transfer(transfer_block()))) == []
 
@@ -326,9 +311,9 @@ def test_a_busy_child_dies_with_its_parent(run_script: Callable[..., "subprocess
     parent = run_script()
     child = _child_of(parent)
     wait_for(tmp_path / "started")
-    assert not _gone(child)
+    assert runs(child)
     parent.kill()
-    assert _eventually(lambda: _gone(child))
+    assert eventually(lambda: not runs(child))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -343,7 +328,7 @@ def test_a_signal_to_the_group_is_the_parents_business(
     output, _ = parent.communicate(timeout=60)
     assert parent.returncode == 0
     assert output.splitlines() == ["['ok']", "[]"]  # nothing the engine prints, no numba and no CUDA
-    assert _eventually(lambda: _gone(child))
+    assert eventually(lambda: not runs(child))
 
 
 def test_an_engine_left_open_does_not_keep_its_parent(
@@ -354,4 +339,4 @@ def test_an_engine_left_open_does_not_keep_its_parent(
     child = _child_of(parent)
     parent.communicate(timeout=60)
     assert parent.returncode == 0
-    assert _eventually(lambda: _gone(child))
+    assert eventually(lambda: not runs(child))

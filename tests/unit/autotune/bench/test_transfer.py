@@ -12,6 +12,7 @@ from pega_tune.autotune.bench.transfer import (
 from pega_tune.autotune.engine import CandidateKind, Engine, Measurement, Phase, TransferBlock
 from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.static_rules import STATIC_RULES
+from pega_tune.autotune.sweep.plans import legs_of
 from pega_tune.errors import UsageError
 from pega_tune.kernels.plan import Backend, direct
 from pega_tune.kernels.shape import Direction
@@ -61,7 +62,8 @@ def test_rates_ratios_and_parts_fit_together() -> None:
         assert row.ratio_to_ceiling == pytest.approx(ceiling.transfer_s / row.transfer_s)  # type: ignore[operator]
         assert (row.bytes_per_s_without_prepare or 0.0) >= row.bytes_per_s
         assert row.host_s == row.submit_s
-        assert row.sm_s is None
+        batched = Backend.BATCH in {leg.backend for leg in legs_of(row.plan)}
+        assert [row.sm_s is None, row.span_s is None] == [batched] * 2
 
 
 def test_a_rule_that_launches_what_a_plan_does_shares_its_measurement() -> None:
@@ -101,13 +103,13 @@ class Limited:
 
 def _with_costs(measurement: Measurement) -> Measurement:
     timed = measurement.phase is Phase.TIMED
-    return replace(measurement, wait_cpu_s=1.0, sm_s=2.0) if timed else measurement
+    return replace(measurement, wait_cpu_s=1.0, sm_s=2.0, span_s=0.5) if timed else measurement
 
 
 def test_what_the_host_and_the_sms_spent_is_told_if_known() -> None:
     for row in _bench(Limited()).rows:
         assert row.host_s == pytest.approx(1.0 + (row.submit_s or 0.0))
-        assert row.sm_s == 2.0
+        assert (row.sm_s, row.span_s) == (2.0, 0.5)
 
 
 def test_plans_of_absent_backends_are_among_the_candidates() -> None:

@@ -33,12 +33,14 @@ def test_a_cell_per_candidate_with_a_series_per_metric() -> None:
     )
 
 
-def test_what_the_host_and_the_sms_spent_are_series_of_their_own_if_known() -> None:
-    timed = Measurement(1, Phase.TIMED, transfer_s=2.0, wait_cpu_s=0.5, sm_s=0.1)
+def test_what_the_host_and_the_sms_spent_and_moving_alone_are_series_of_their_own_if_known() -> None:
+    timed = Measurement(1, Phase.TIMED, transfer_s=2.0, wait_cpu_s=0.5, sm_s=0.1, span_s=0.0, moving_s=1.9)
     _, cell = collect(transfer_block(plans=(WARP,)), [Measurement(1, Phase.VERIFY), timed])
-    assert cell.measurements[-2:] == (
+    assert cell.measurements[-4:] == (
         MeasurementRecord(Metric.HOST_CPU, (0.5,)),
         MeasurementRecord(Metric.SM, (0.1,)),
+        MeasurementRecord(Metric.SPAN, (0.0,)),
+        MeasurementRecord(Metric.MOVING, (1.9,)),
     )
 
 

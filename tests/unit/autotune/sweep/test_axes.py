@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from pega_tune.autotune.sweep.axes import axes
 from pega_tune.kernels.plan import PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
@@ -5,7 +7,7 @@ from tests.helpers.sweeps import block, cell
 
 
 def test_measured_values_are_counted_in_order() -> None:
-    wide, narrow = kernel(Variant.WARP, 16, 256, -5), kernel(Variant.BLOCK, 2, 1024)
+    wide, narrow = kernel(Variant.WARP, 16, 256, -5), replace(kernel(Variant.BLOCK, 2, 1024), sm_partition=8)
     one_way = block(
         TransferShape(1, 64, Direction.H2D),
         [
@@ -27,3 +29,4 @@ def test_measured_values_are_counted_in_order() -> None:
     assert seen.threads == ((256, 2), (1024, 2))
     assert seen.priorities == ((-5, 2), (0, 2))
     assert seen.chunks == ()
+    assert seen.partitions == ((8, 2),)

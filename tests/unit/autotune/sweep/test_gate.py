@@ -29,6 +29,7 @@ def test_a_clean_sweep_is_published() -> None:
     [
         (BlockFlag.THROTTLED, "2 of 3 blocks were measured while the device was throttled"),
         (BlockFlag.CONTENDED, "2 of 3 blocks were measured while other processes used the device"),
+        (BlockFlag.SERIALISED, "2 of 3 blocks were measured where transfers and decode do not run at once"),
         (BlockFlag.SLOW_LINK, "2 of 3 blocks were measured over a link slower than the device's"),
     ],
 )

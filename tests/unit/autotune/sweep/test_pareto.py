@@ -1,3 +1,4 @@
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -37,6 +38,16 @@ def test_of_equal_plans_the_fastest_and_the_bounded_one_without_priority_stay() 
     urgent = Offer(kernel(Variant.BLOCK, 16, 256, -5), 0.999e-3, 16 * 256)
     slow = Offer(direct(), 1.0, 0)
     assert pareto([wide, urgent, bounded, slow], 0.02) == (urgent, bounded, slow)
+
+
+def test_of_equal_plans_the_one_without_a_hint_stays() -> None:
+    plain = Offer(kernel(Variant.WARP, 4, 256), 1.001e-3, 1024)
+    confined = Offer(replace(plain.plan, sm_partition=8), 1e-3, 1024)
+    assert pareto([confined, plain], 0.02) == (confined, plain)
+    assert min((confined, plain), key=lambda offer: offer.burden) == plain
+    batch = Offer(CopyPlan(Backend.BATCH), 1e-3, 0)
+    overlap = Offer(CopyPlan(Backend.BATCH, prefer_overlap=True), 1.001e-3, 0)
+    assert pareto([overlap, batch], 0.02) == (batch,)
 
 
 def test_of_plans_that_leave_the_sms_alone_the_simplest_stays_however_slow() -> None:

@@ -135,7 +135,7 @@ def simulated() -> list[BlockRecord]:
             shape = TransferShape(n, n * s, direction)
             chosen = candidates(shape, engine.capabilities(), full=False, dense=False)
             planned = TransferBlock(f"{shape}", shape, chosen, SamplingLimits(0.1), seed=n + s)
-            measured = Measured(planned, tuple(engine.transfer(planned)), engine.conditions(), 0.1)
+            measured = Measured(planned, tuple(engine.transfer(planned)), engine.conditions())
             records.append(block_record(measured, engine.facts.identity.max_link))
     return records
 

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pega_tune.autotune.serving import DEFAULT_MODEL, DecodeSpec
 from pega_tune.autotune.sweep.presets import PRESETS
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.errors import DataError, UsageError
@@ -24,6 +25,9 @@ requests = st.builds(
     shapes=st.lists(shapes, max_size=4).map(tuple),
     max_device_bytes=st.none() | sizes,
     max_host_bytes=st.none() | sizes,
+    colocations=st.lists(st.sampled_from(Colocation), max_size=4).map(tuple),
+    decode=st.sampled_from(["", "torch", "external:a b"]),
+    model=st.sampled_from(["qwen3-4b", "layers=2"]),
     allow_busy=st.booleans(),
     seed=st.integers(0, 2**31),
 )
@@ -36,15 +40,45 @@ def test_json_keeps_everything(request: SweepRequest) -> None:
     assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
 
 
-@pytest.mark.parametrize("colocation", [c for c in Colocation if c is not Colocation.IDLE])
-def test_serving_colocations_are_refused(colocation: Colocation) -> None:
-    with pytest.raises(UsageError, match=f"not in this version: colocation {colocation}"):
-        SweepRequest(colocations=(Colocation.IDLE, colocation))
+def test_a_preset_says_where_decode_runs_and_the_first_workload_is_built_in() -> None:
+    quick, standard = SweepRequest(), SweepRequest("standard")
+    assert quick.colocations == (Colocation.IDLE, Colocation.TIME_SLICED)
+    assert standard.colocations == (Colocation.IDLE, Colocation.TIME_SLICED, Colocation.SAME_CONTEXT)
+    assert quick.decode_spec == DecodeSpec("builtin", DEFAULT_MODEL)
 
 
-def test_decode_is_refused() -> None:
-    with pytest.raises(UsageError, match="not in this version: decode builtin"):
-        SweepRequest(decode="builtin")
+def test_colocations_come_once_and_idle_first() -> None:
+    asked = (Colocation.MPS, Colocation.IDLE, Colocation.MPS)
+    assert SweepRequest(colocations=asked).colocations == (Colocation.IDLE, Colocation.MPS)
+
+
+@pytest.mark.parametrize("asked", [{"decode": "none"}, {"colocations": (Colocation.IDLE,)}], ids=str)
+def test_without_decode_or_elsewhere_than_idle_nothing_decodes(asked: dict[str, object]) -> None:
+    request = SweepRequest("standard", **asked)  # type: ignore[arg-type]
+    assert (request.colocations, request.decode, request.decode_spec) == ((Colocation.IDLE,), "none", None)
+
+
+@pytest.mark.parametrize("source", ["torch", "external:python steps.py"])
+def test_other_workloads_are_taken_as_they_are(source: str) -> None:
+    assert SweepRequest(decode=source, model="small").decode_spec == DecodeSpec(source, "small")
+
+
+def test_colocations_with_nothing_that_decodes_are_refused() -> None:
+    with pytest.raises(UsageError, match="nothing decodes with --decode none, but the colocation is time-sliced, mps"):
+        SweepRequest(colocations=(Colocation.TIME_SLICED, Colocation.MPS), decode="none")
+
+
+def test_an_unknown_workload_is_refused_and_the_known_ones_are_told() -> None:
+    with pytest.raises(UsageError, match="no decode workload 'vllm'") as refusal:
+        SweepRequest(decode="vllm")
+    assert "builtin, torch, none, external:CMD" in refusal.value.hint
+
+
+def test_a_request_of_before_there_was_decode_still_loads() -> None:
+    stored = json.loads(SweepRequest(decode="none").to_json())
+    del stored["model"]
+    request = SweepRequest.from_json(json.dumps(stored))
+    assert (request.colocations, request.decode_spec) == ((Colocation.IDLE,), None)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +89,7 @@ def test_decode_is_refused() -> None:
         {"budget_s": float("nan")},
         {"max_device_bytes": 0},
         {"max_host_bytes": -1},
-        {"colocations": ()},
+        {"decode": "external"},
     ],
     ids=str,
 )

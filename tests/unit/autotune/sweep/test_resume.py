@@ -1,13 +1,12 @@
 import pytest
 
-from pega_tune.autotune.engine import TransferBlock
 from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
 from pega_tune.autotune.sweep.run import Resumption, Surroundings, resume_sweep, run_sweep
 from pega_tune.errors import DataError, DeviceError, UsageError
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
-from tests.helpers.sweeps import QUICK, Hook, HookedEngine, ManualClock, finished, planned_keys, sim_engine
+from tests.helpers.sweeps import QUICK, Block, Hook, HookedEngine, ManualClock, finished, planned_keys, sim_engine
 
 
 class FullDiskError(Exception):
@@ -15,7 +14,7 @@ class FullDiskError(Exception):
 
 
 def _raise_at(at: int, error: BaseException) -> Hook:
-    def hook(begun: int, _block: TransferBlock) -> None:
+    def hook(begun: int, _block: Block) -> None:
         if begun == at:
             raise error
 
@@ -91,7 +90,7 @@ def test_a_resumed_sweep_learns_what_an_undisturbed_one_does(store: Store) -> No
 def test_seconds_of_all_runs_add_up(store: Store) -> None:
     clock = ManualClock()
 
-    def hook(begun: int, _block: TransferBlock) -> None:
+    def hook(begun: int, _block: Block) -> None:
         if begun == 3:
             raise KeyboardInterrupt
         clock.elapsed_s += 2.0
@@ -100,7 +99,7 @@ def test_seconds_of_all_runs_add_up(store: Store) -> None:
         list(run_sweep(QUICK, HookedEngine(hook), store, Surroundings(clock)))
     assert store.sweep(_only(store)).sweep.seconds == 6.0
 
-    def slow(_begun: int, _block: TransferBlock) -> None:
+    def slow(_begun: int, _block: Block) -> None:
         clock.elapsed_s += 0.25
 
     engine = HookedEngine(slow)
@@ -111,7 +110,7 @@ def test_seconds_of_all_runs_add_up(store: Store) -> None:
 def test_out_of_time_leaves_a_part_that_can_be_completed(store: Store) -> None:
     clock = ManualClock()
 
-    def slow(_begun: int, _block: TransferBlock) -> None:
+    def slow(_begun: int, _block: Block) -> None:
         clock.elapsed_s += 10.0
 
     engine = HookedEngine(slow)
@@ -131,7 +130,7 @@ def test_out_of_time_leaves_a_part_that_can_be_completed(store: Store) -> None:
 def test_a_sweep_may_be_given_more_time(store: Store) -> None:
     clock = ManualClock()
 
-    def slow(_begun: int, _block: TransferBlock) -> None:
+    def slow(_begun: int, _block: Block) -> None:
         clock.elapsed_s += 10.0
 
     end = finished(list(run_sweep(QUICK, HookedEngine(slow), store, Surroundings(clock))))

@@ -85,10 +85,16 @@ def rounded(value: float) -> float:
 copy_plans = st.one_of(
     st.builds(
         CopyPlan,
-        st.sampled_from([Backend.DIRECT, Backend.BATCH, Backend.PITCHED]),
+        st.sampled_from([Backend.DIRECT, Backend.PITCHED]),
         chunk_bytes=st.none() | st.integers(1, 1 << 40),
         stream_priority=st.integers(-5, 0),
         completion=st.sampled_from(Completion),
+    ),
+    st.builds(
+        CopyPlan,
+        st.just(Backend.BATCH),
+        chunk_bytes=st.none() | st.integers(1, 1 << 40),
+        prefer_overlap=st.booleans(),
     ),
     st.builds(
         CopyPlan,
@@ -96,6 +102,7 @@ copy_plans = st.one_of(
         st.sampled_from(Variant),
         st.integers(1, 32).map(lambda warps: 32 * warps),
         st.builds(KernelOptions, st.integers(1, 65_535), st.none() | st.integers(1, 1 << 20)),
+        sm_partition=st.none() | st.integers(1, 132),
     ),
 )
 pairs = st.builds(PlanPair, copy_plans, copy_plans, st.booleans())

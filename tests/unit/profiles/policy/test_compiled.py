@@ -164,6 +164,7 @@ def changed(*path_and_value: object) -> bytes:
         (changed("plans", 0, "threads", 64.0), "plan 0: 64.0 is no whole number"),
         (changed("plans", 0, "stream_priority", "high"), "plan 0: 'high' is no whole number"),
         (changed("plans", 0, "color", "red"), "plan 0: it has unknown or contradicting entries"),
+        (changed("plans", 0, "sm_partition", 8.0), "plan 0 is malformed: sm_partition is a whole number"),
         (changed("options", "time_s", 0, 0), "option 0: time_s is positive and finite"),
         (changed("options", "time_s", 0, 10**400), "option 0 is malformed"),
         (changed("options", "time_s", 0, "1"), "option 0: '1' is no number"),

@@ -1,5 +1,6 @@
 """Where the database is, by option, by environment, and by default."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,13 @@ import pytest
 from pega_tune.errors import UsageError
 from pega_tune.profiles.policy.settings import (
     TIMING_VARIABLES,
+    change_environment,
+    compile_cache_directory,
+    compiler_variables,
     database_url,
     environment_record,
+    environment_with,
+    mps_pipe_directory,
     sqlite_path,
     visible_devices,
 )
@@ -16,7 +22,7 @@ from pega_tune.profiles.policy.settings import (
 
 @pytest.fixture(autouse=True)
 def _no_setting(monkeypatch):
-    for name in ("PEGA_TUNE_DB", *TIMING_VARIABLES):
+    for name in ("PEGA_TUNE_DB", "PEGA_TUNE_CACHE", *TIMING_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -100,3 +106,55 @@ def test_visible_devices_are_as_set(monkeypatch):
     assert visible_devices() is None
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert visible_devices() == ""
+
+
+def test_an_mps_daemon_is_looked_for_where_cuda_does(monkeypatch):
+    assert mps_pipe_directory() == Path("/tmp/nvidia-mps")
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", "/run/mps")
+    assert mps_pipe_directory() == Path("/run/mps")
+
+
+def test_a_child_has_our_environment_but_for_what_is_changed(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    changed = environment_with({"CUDA_VISIBLE_DEVICES": None, "CUDA_MPS_CLIENT_PRIORITY": "1"})
+    assert "CUDA_VISIBLE_DEVICES" not in changed
+    assert (changed["CUDA_LAUNCH_BLOCKING"], changed["CUDA_MPS_CLIENT_PRIORITY"]) == ("1", "1")
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    assert environment_with({}) == dict(os.environ)
+
+
+def test_our_own_environment_can_be_changed_before_anybody_reads_it(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    monkeypatch.setenv("CUDA_MPS_CLIENT_PRIORITY", "0")  # so that it is as before afterwards
+    change_environment({"CUDA_VISIBLE_DEVICES": None, "CUDA_MPS_CLIENT_PRIORITY": "1", "CUDA_MODULE_LOADING": None})
+    assert visible_devices() is None
+    assert os.environ["CUDA_MPS_CLIENT_PRIORITY"] == "1"
+
+
+def test_the_cache_is_the_users(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compile_cache_directory() == tmp_path / "pega-tune" / "kernels"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_variable_moves_the_cache_or_turns_it_off(monkeypatch, tmp_path):
+    monkeypatch.setenv("PEGA_TUNE_CACHE", "/data/cache")
+    assert compile_cache_directory() == Path("/data/cache/kernels")
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("PEGA_TUNE_CACHE", "~/cache")
+    assert compile_cache_directory() == Path("/home/someone/cache/kernels")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PEGA_TUNE_CACHE", "here")
+    assert compile_cache_directory() == tmp_path / "here" / "kernels"
+    for empty in ("", "  "):
+        monkeypatch.setenv("PEGA_TUNE_CACHE", empty)
+        assert compile_cache_directory() is None
+
+
+def test_what_may_change_compiling_is_told(monkeypatch):
+    before = compiler_variables()
+    monkeypatch.setenv("NUMBA_OPT", "0")
+    monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
+    assert set(compiler_variables()) == {*before, ("NUMBA_OPT", "0")}
+    assert list(compiler_variables()) == sorted(compiler_variables())

@@ -1,0 +1,156 @@
+"""The serving blocks of a sweep: a survey of what transfers alone left over, then its finalists in fresh processes."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pega_tune.autotune.engine import Candidate, CandidateKind, Engine
+from pega_tune.autotune.layouts import NamedLayout
+from pega_tune.autotune.serving import DecodeSpec, Pacing, ServingBlock, ServingLimits
+from pega_tune.autotune.sweep.keys import block_key, block_seed, final_key
+from pega_tune.autotune.sweep.observations import usable
+from pega_tune.autotune.sweep.presets import ServingPreset
+from pega_tune.autotune.sweep.recording import MeasuredServing, serving_record
+from pega_tune.autotune.sweep.representatives import representatives
+from pega_tune.autotune.sweep.serving_costs import costs_of, finalists
+from pega_tune.autotune.sweep.survivors import MeasuredPlan, prune
+from pega_tune.errors import DeviceError
+from pega_tune.kernels.plan import AnyPlan
+from pega_tune.kernels.shape import TransferShape
+from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S
+from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.profiles.store.records import BlockRecord
+
+# For the estimate before anything has run; it is scaled by what blocks take.
+PERIOD_S: Final = 0.022
+DECODE_START_S: Final = 5.0
+SAME_CONTEXT_START_S: Final = 2.0  # the process is there, and has loaded the compiler
+PROCESS_START_S: Final = 8.0
+VERIFY_S: Final = 0.1
+
+
+class NothingToCompareError(DeviceError):
+    """What a serving block builds on was not measured."""
+
+    code = "nothing-to-compare"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedServing:
+    """A serving block whose candidates follow from the blocks before it.
+
+    Attributes:
+        key: names it within its sweep.
+        source: key of the block whose candidates it takes: one without decode for a survey, else the survey.
+        shape: what is moved.
+        layout: how it lies.
+        colocation: where decode runs.
+        decode: what it is.
+        process: 0 for a survey; else the number of the fresh process.
+        preset: how much to measure.
+        seed: of the sweep.
+        start_s: for the estimate: seconds until decode runs, unless the block before leaves it running.
+    """
+
+    key: str
+    source: str
+    shape: TransferShape
+    layout: NamedLayout
+    colocation: Colocation
+    decode: DecodeSpec
+    process: int
+    preset: ServingPreset
+    seed: int
+    start_s: float = 0.0
+
+    @property
+    def estimate_s(self) -> float:
+        """Wall time that it should take, in seconds."""
+        count = self.preset.finalists if self.process else self.preset.candidates
+        rounds = self.preset.final_rounds if self.process else self.preset.rounds
+        return self.start_s + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * PERIOD_S
+
+    def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:
+        """Runs it.
+
+        Raises:
+            NothingToCompareError: the block before it is not among those stored, or had no usable cell.
+            DeviceError: as `Engine.beside_decode`.
+        """
+        source = stored.get(self.source)
+        if source is None:
+            raise NothingToCompareError(f"there is nothing to measure beside decode: {self.source} was not measured")
+        plans = self._plans(source)
+        if not plans:
+            raise NothingToCompareError(f"there is nothing to measure beside decode: {self.source} gave no plan")
+        block = self._block(plans)
+        segments = tuple(engine.beside_decode(block))
+        measured = MeasuredServing(block, segments, engine.conditions())
+        return serving_record(measured, engine.facts.identity.max_link)
+
+    def _plans(self, source: BlockRecord) -> tuple[AnyPlan, ...]:
+        if self.process:
+            return tuple(cost.plan for cost in finalists(costs_of([source]), self.preset.finalists))
+        measured = (MeasuredPlan.of(cell, source.shape) for cell in source.cells if usable(cell))
+        kept = prune([plan for plan in measured if plan is not None])
+        return tuple(plan.plan for plan in representatives(_sustainable(kept), self.preset.candidates))
+
+    def _block(self, plans: Sequence[AnyPlan]) -> ServingBlock:
+        rounds = self.preset.final_rounds if self.process else self.preset.rounds
+        return ServingBlock(
+            key=self.key,
+            shape=self.shape,
+            candidates=tuple(Candidate(plan.key, CandidateKind.PLAN, plan) for plan in plans),
+            colocation=self.colocation,
+            limits=ServingLimits(0.0, rounds, rounds),
+            seed=block_seed(self.seed, self.key),
+            decode=self.decode,
+            pacing=Pacing(period_s=None, bursts=self.preset.bursts),
+            layout=self.layout,
+        )
+
+
+def _sustainable(plans: Sequence[MeasuredPlan]) -> Sequence[MeasuredPlan]:
+    """Those that complete within the reference period even alone, if there are any: no objective takes another one."""
+    return [plan for plan in plans if plan.transfer_s < DEFAULT_PERIOD_S] or plans
+
+
+def plan_serving(
+    sources: Mapping[NamedLayout, tuple[str, TransferShape]],
+    colocations: Sequence[Colocation],
+    decode: DecodeSpec,
+    preset: ServingPreset,
+    seed: int,
+) -> tuple[PlannedServing, ...]:
+    """Surveys of every layout in every colocation, then the finalists of all of them, process after process.
+
+    Args:
+        sources: by layout, the key of its block without decode, and its shape.
+        colocations: where decode runs; not idle.
+        decode: what it is.
+        preset: how much to measure.
+        seed: of the sweep.
+    """
+    surveys = tuple(
+        PlannedServing(block_key(shape, colocation, layout), source, shape, layout, colocation, decode, 0, preset, seed)
+        for colocation in colocations
+        for layout, (source, shape) in sources.items()
+    )
+    return tuple(_with_starts((*surveys, *_finals(surveys, preset))))
+
+
+def _finals(surveys: Sequence[PlannedServing], preset: ServingPreset) -> Iterator[PlannedServing]:
+    for process in range(1, preset.processes + 1):
+        for survey in surveys:
+            yield replace(survey, key=final_key(survey.key, process), source=survey.key, process=process)
+
+
+def _with_starts(tasks: Iterable[PlannedServing]) -> Iterator[PlannedServing]:
+    """The tasks, in their order; an engine keeps its decode from one block to the next, in one process and place."""
+    process, place = 0, None
+    for task in tasks:
+        start_s = PROCESS_START_S if task.process != process else 0.0
+        if (task.process, task.colocation) != (process, place):
+            start_s += SAME_CONTEXT_START_S if task.colocation is Colocation.SAME_CONTEXT else DECODE_START_S
+        yield replace(task, start_s=start_s)
+        process, place = task.process, task.colocation

@@ -70,7 +70,7 @@ format: setup
 	$(BIN)/ruff format --quiet $(SOURCES)
 
 test: check
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 gpu-test: setup
 	@$(BIN)/pega-tune doctor || { echo 'error: the tests would all be skipped' >&2; exit 3; }

@@ -91,7 +91,7 @@ def test_a_block_beside_decode_is_whole(start: Start, colocation: Colocation) ->
     block = _block(colocation)
     _assert_whole(block, list(engine.beside_decode(block)))
     conditions = engine.conditions()
-    assert conditions.unknown or (conditions.sm_clock_hz and conditions.other_processes == ())
+    assert conditions.unknown or (conditions.sm_clock_hz and set(conditions.other_processes) <= {os.getpid()})
 
 
 @pytest.mark.parametrize("share", [MpsShare(), MpsShare(active_thread_percentage=20, client_priority=1)])

@@ -39,7 +39,7 @@ WIDE_WARP: Grids = {1024: (1, 2, 4, 8, 16, 32), 512: (2, 16), 256: (1, 4, 8, 16,
 WIDE_BLOCK: Grids = {256: (1, 8, 16, 32, 64, 128, 256, 512, 2048)}
 FULL_WARP: Grids = {1024: (4, 16, 64), 512: (2, 16), 256: (4, 16, 64, 256), 128: (16,)}
 # A CTA has more threads than a range of less than 2 KiB has words of 16 bytes, unless it is small.
-FULL_BLOCK: Grids = {1024: (64,), 512: (64, 512), 256: (16, 128, 256, 2048), 128: (16,)}
+FULL_BLOCK: Grids = {1024: (64,), 512: (64, 512), 256: (16, 128, 256, 2048), 128: (16, 64)}
 CROSS: Grids = dict.fromkeys((128, 256, 512, 1024), tuple(1 << k for k in range(15)))
 # The gather of a staged plan runs at the speed of device memory, which takes many CTAs, for tens of microseconds.
 STAGED_KERNELS = ((264, 256), (32, 1024))  # grid, threads

@@ -70,7 +70,7 @@ class Preset:
 _LAYOUTS = tuple(map(NamedLayout.parse, ("shuffled", "host-ordered", "strided")))
 _BOTH_WAYS = (Colocation.TIME_SLICED, Colocation.SAME_CONTEXT)
 
-# Each budget leaves 11 s or more of a whole number of minutes: what an H200 takes to start, to compile the tables and to end.
+# Each budget leaves 11 s or more of whole minutes: what an H200 takes to start, to compile the tables and to end.
 PRESETS = (
     Preset(
         name="quick",

@@ -29,7 +29,7 @@ def test_the_estimate_and_progress_go_to_stderr(program: Program) -> None:
     first, second, *rest = [line for line in result.stderr.splitlines() if not line.startswith("warning:")]
     assert first == "simulated device sim:h200: NVIDIA H200 (simulated)"
     assert "about" in second
-    assert "begins nothing new after 48.0 s" in second
+    assert "begins nothing new after 49.0 s" in second
     assert rest[-1].startswith("block ")
     assert "\r" not in result.stderr
     assert "block" not in result.stdout.replace("blocks", "")

@@ -87,6 +87,13 @@ class MpsShare:
     active_thread_percentage: int | None = None
     client_priority: int | None = None
 
+    def __str__(self) -> str:
+        """In words: `25 % of threads`, `client priority 1`."""
+        threads, priority = self.active_thread_percentage, self.client_priority
+        words = [f"{threads} % of threads"] if threads is not None else []
+        words += [f"client priority {priority}"] if priority is not None else []
+        return ", ".join(words) or "all that MPS gives"
+
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from pega_tune.autotune.engine import Capabilities
+from pega_tune.autotune.serving import MpsShare
 from pega_tune.autotune.static_rules import STATIC_RULES
 from pega_tune.autotune.sweep.plans import STAGED_KERNELS, pegaflow_kernel
 from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
@@ -18,6 +19,7 @@ DMA_CHUNKS: Final = (None, 8 * MIB, 4 * MIB, 2 * MIB)
 BLOCK_GRIDS: Final = (8, 16, 32, 64, 128, 256, 384, 512, 1024)
 WARP_GRIDS: Final = (1, 2, 4, 16)
 PARTITION_SMS: Final = (8, 16, 32, 64, 128)
+MPS_SHARES: Final = (MpsShare(10), MpsShare(25), MpsShare(50), MpsShare(client_priority=1))
 SLEEPS_S: Final = (0.0, 25e-6, 50e-6, 100e-6)
 
 
@@ -36,6 +38,7 @@ class Group(StrEnum):
     SLEEP = "sleep"
     DIRECTIONS = "directions"
     DECODE_PRIORITY = "decode-priority"
+    MPS_SHARES = "mps-shares"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +59,9 @@ class Setting:
 def settings(group: Group, shape: TransferShape, capabilities: Capabilities) -> tuple[Setting, ...]:
     """The settings of a group that the device can run at a shape.
 
-    `BEST` has none of its own: what is best must be measured first. `SLEEP`, `DIRECTIONS` and `DECODE_PRIORITY` differ
-    from the others in how the block is paced, in its direction and in its decode; these are their plans.
+    `BEST` has none of its own: what is best must be measured first. `SLEEP`, `DIRECTIONS`, `DECODE_PRIORITY` and
+    `MPS_SHARES` differ from the others in how the block is paced, in its direction, in its decode, and in what MPS
+    grants the transfers; these are their plans.
     """
     made = _MAKERS[group](shape, capabilities) if group in _MAKERS else iter(())
     return tuple(setting for setting in made if _runs(setting.plan, capabilities))
@@ -133,6 +137,11 @@ def _decode_priority(shape: TransferShape, _capabilities: Capabilities) -> Itera
     yield _alike(replace(pegaflow_kernel(), sm_partition=8), shape)
 
 
+def _mps_shares(shape: TransferShape, _capabilities: Capabilities) -> Iterator[Setting]:
+    yield _alike(pegaflow_kernel(), shape)
+    yield _alike(kernel(Variant.WARP, 16, 1024), shape)
+
+
 _MAKERS: Final[Mapping[Group, Callable[[TransferShape, Capabilities], Iterator[Setting]]]] = {
     Group.RULES: _rules,
     Group.GRIDS: _grids,
@@ -145,6 +154,7 @@ _MAKERS: Final[Mapping[Group, Callable[[TransferShape, Capabilities], Iterator[S
     Group.SLEEP: _sleep,
     Group.DIRECTIONS: _directions,
     Group.DECODE_PRIORITY: _decode_priority,
+    Group.MPS_SHARES: _mps_shares,
 }
 
 

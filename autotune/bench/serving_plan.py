@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from pega_tune.autotune.bench.batch import Entry
-from pega_tune.autotune.bench.serving_groups import SLEEPS_S, Group, Setting, settings
+from pega_tune.autotune.bench.serving_groups import MPS_SHARES, SLEEPS_S, Group, Setting, settings
 from pega_tune.autotune.bench.serving_request import ServingBenchRequest
 from pega_tune.autotune.engine import Candidate, CandidateKind, Capabilities, Engine, SamplingLimits, TransferBlock
 from pega_tune.autotune.measuring.cells import collect
@@ -22,7 +22,8 @@ from pega_tune.profiles.policy.terms import Colocation
 MAX_BEST: Final = 12
 """Plans that are taken from the transfer-only phase into the run beside decode."""
 
-_TOGETHER: Final = frozenset(Group) - {Group.BEST, Group.SLEEP, Group.DIRECTIONS, Group.DECODE_PRIORITY}
+_APART: Final = {Group.BEST, Group.SLEEP, Group.DIRECTIONS, Group.DECODE_PRIORITY, Group.MPS_SHARES}
+_TOGETHER: Final = frozenset(Group) - _APART
 _UNLIMITED_S: Final = 3600.0
 _IDLE_LIMITS: Final = SamplingLimits(budget_s=2.0)
 
@@ -50,7 +51,7 @@ class BenchBlock:
 def survivors(request: ServingBenchRequest, engine: Engine) -> tuple[AnyPlan, ...]:
     """The plans that nothing dominates when transfers are alone on the device, as different as can be."""
     shape = request.shape(Direction.BOTH)
-    chosen = candidates(shape, engine.capabilities(), full=True, dense=False)
+    chosen = candidates(shape, engine.capabilities(), full=True, dense=False, hints=True)
     block = TransferBlock(f"idle/{shape.direction}", shape, chosen, _IDLE_LIMITS, request.seed, layout=request.layout)
     cells = collect(block, tuple(engine.transfer(block)))
     measured = (MeasuredPlan.of(cell, shape) for cell in cells if cell.status == "ok" and cell.name != CEILING)
@@ -104,6 +105,10 @@ def _apart(request: ServingBenchRequest, colocation: Colocation, capabilities: C
         raised = replace(request, decode=replace(request.decode, stream_priority=strongest))
         chosen = settings(Group.DECODE_PRIORITY, both, capabilities)
         yield _bench_block(raised, colocation, both, chosen, f"decode priority {strongest}")
+    if Group.MPS_SHARES in request.groups and colocation is Colocation.MPS:
+        chosen = settings(Group.MPS_SHARES, both, capabilities)
+        for share in MPS_SHARES:
+            yield _bench_block(replace(request, mps=share), colocation, both, chosen, str(share))
 
 
 def _bench_block(

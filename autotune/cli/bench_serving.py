@@ -74,7 +74,7 @@ def serving(
             "--compare",
             metavar="WORDS",
             help="Among rules, best, grids, chunks, dma-chunks, enqueue-only, priorities, partitions, hybrid, sleep, "
-            "directions, decode-priority; or all.  [default: rules,best]",
+            "directions, decode-priority, mps-shares; or all.  [default: rules,best]",
         ),
     ] = None,
     period: Annotated[

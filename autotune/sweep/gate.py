@@ -41,6 +41,11 @@ def judge(
     return Verdict(ProfileState.DRAFT if flaws else ProfileState.PUBLISHED, flaws)
 
 
+def is_disturbed(block: BlockRecord) -> bool:
+    """Whether something was wrong with the device while a block was measured."""
+    return any(flag in DISTURBED for flag in block.flags)
+
+
 def _left_out(shortage: Shortage | None) -> Iterable[str]:
     if shortage:
         options = " / ".join(shortage.options)

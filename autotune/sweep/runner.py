@@ -14,7 +14,7 @@ from pega_tune.autotune.sweep.events import (
     SweepFinished,
     SweepStarted,
 )
-from pega_tune.autotune.sweep.gate import judge
+from pega_tune.autotune.sweep.gate import is_disturbed, judge
 from pega_tune.autotune.sweep.planner import SweepPlan, Task
 from pega_tune.autotune.sweep.policy import compile_policy
 from pega_tune.autotune.sweep.recording import best_cell, profile_record
@@ -24,6 +24,7 @@ from pega_tune.profiles.store.records import BlockRecord, SweepRecord, SweepStat
 from pega_tune.profiles.store.store import Store
 
 MAX_FAILURES_IN_A_ROW = 3
+MAX_RETRIES = 6  # blocks of a run that are measured once more because the device was disturbed
 MAX_REASONS = 3  # a sweep says of so many blocks why it skipped them, and counts the others
 
 # The device is well all the same.
@@ -46,6 +47,7 @@ class Run:
         self._expected_s = 0.0
         self._spent_s = 0.0
         self._done = self._late = self._process = 0
+        self._retries = MAX_RETRIES
         self._skipped: list[str] = []
 
     def events(self) -> Iterator[SweepEvent]:
@@ -103,6 +105,10 @@ class Run:
             self._engine.renew()
         self._process = task.process
         record = task.measure(self._engine, self._records)
+        if is_disturbed(record) and self._retries and self._has_time(task):
+            self._retries -= 1
+            again = task.measure(self._engine, self._records)
+            record = record if is_disturbed(again) else again
         record = replace(record, seconds=self._clock.seconds() - begin_s)
         self._store.add_block(self._sweep.sweep_id, record)
         self._records[record.key] = record

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 
 from pega_tune.autotune.bench.serving import BenchResult, chosen, measure, undisturbed_step_s
-from pega_tune.autotune.bench.serving_groups import SLEEPS_S, Group
+from pega_tune.autotune.bench.serving_groups import MPS_SHARES, SLEEPS_S, Group
 from pega_tune.autotune.bench.serving_plan import MAX_BEST, BenchBlock, plan_serving_bench, survivors
 from pega_tune.autotune.bench.serving_request import ServingBenchRequest
 from pega_tune.autotune.engine import CandidateKind
 from pega_tune.autotune.layouts import NamedLayout
-from pega_tune.autotune.serving import DecodeSpec, Pacing
+from pega_tune.autotune.serving import DecodeSpec, MpsShare, Pacing
 from pega_tune.autotune.static_rules import STATIC_RULES
 from pega_tune.errors import UsageError
 from pega_tune.kernels.plan import Backend, PlanPair, Variant, direct, kernel
@@ -179,3 +179,12 @@ def test_nothing_to_compare_is_refused() -> None:
     request = ServingBenchRequest(groups=(Group.DMA_CHUNKS,))
     with pytest.raises(UsageError, match="nothing of dma-chunks fits ranges that are shuffled"):
         plan_serving_bench(request, capabilities())
+
+
+def test_shares_are_compared_under_mps_alone() -> None:
+    request = ServingBenchRequest(groups=(Group.MPS_SHARES,), colocations=(Colocation.MPS, Colocation.TIME_SLICED))
+    blocks = plan_serving_bench(request, capabilities())
+    assert {planned.block.colocation for planned in blocks} == {Colocation.MPS}
+    assert tuple(planned.block.mps for planned in blocks) == MPS_SHARES
+    assert [planned.label for planned in blocks] == [str(share) for share in MPS_SHARES]
+    assert str(MpsShare(25)) == "25 % of threads"

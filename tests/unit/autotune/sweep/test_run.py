@@ -1,16 +1,18 @@
 import re
+from dataclasses import replace
 
 import pytest
 
-from pega_tune.autotune.engine import EngineLostError, MemoryLimitError
+from pega_tune.autotune.engine import Conditions, EngineLostError, MemoryLimitError
 from pega_tune.autotune.sweep.events import BlockFinished, BlockSkipped, CellFailed, SweepFinished, SweepStarted
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.autotune.sweep.run import run_sweep
+from pega_tune.autotune.sweep.runner import MAX_RETRIES
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.compiled import decode
 from pega_tune.profiles.policy.terms import Colocation, ProfileState, Runtime
-from pega_tune.profiles.store.records import SweepState
+from pega_tune.profiles.store.records import BlockFlag, SweepState
 from pega_tune.profiles.store.store import Store
 from tests.helpers.sweeps import MIB, QUICK, Block, HookedEngine, finished, planned_keys, sim_engine
 
@@ -90,6 +92,30 @@ def test_a_throttled_device_makes_a_draft(store: Store) -> None:
     end = finished(list(run_sweep(QUICK, HookedEngine(engine=sim_engine("throttled")), store)))
     assert end.state is ProfileState.DRAFT
     assert "throttled" in end.reasons[0]
+
+
+class PassingTrouble(HookedEngine):
+    """A device that is throttled during the first block begun, and in order afterwards."""
+
+    def conditions(self) -> Conditions:
+        conditions = super().conditions()
+        return replace(conditions, throttle_reasons=("thermal",)) if len(self.keys) == 1 else conditions
+
+
+def test_a_block_that_was_disturbed_is_measured_once_more(store: Store) -> None:
+    engine = PassingTrouble()
+    end = finished(list(run_sweep(QUICK, engine, store)))
+    assert engine.keys[0] == engine.keys[1]
+    assert len(set(engine.keys)) == len(engine.keys) - 1
+    assert not any(block.flags for block in store.blocks(end.sweep_id))
+    assert end.state is ProfileState.PUBLISHED
+
+
+def test_a_device_that_stays_disturbed_does_not_double_the_sweep(store: Store) -> None:
+    engine = HookedEngine(engine=sim_engine("throttled"))
+    end = finished(list(run_sweep(QUICK, engine, store)))
+    assert len(engine.keys) - len(set(engine.keys)) == MAX_RETRIES
+    assert all(BlockFlag.THROTTLED in block.flags for block in store.blocks(end.sweep_id))
 
 
 def test_wrong_bytes_are_reported_and_make_a_draft(store: Store) -> None:

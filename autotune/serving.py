@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pega_tune.autotune.engine import Candidate, Status
 from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
 from pega_tune.errors import UsageError
+from pega_tune.kernels.decode.models import DecodeModel
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.terms import Colocation
 
@@ -20,6 +21,9 @@ LATENESS: Final = 0.01
 
 DEFAULT_MODEL: Final = "qwen3-4b"
 """That of the report which this project answers."""
+
+SOURCES: Final = ("builtin", "torch")
+"""Decode that we bring along."""
 
 EXTERNAL: Final = "external:"
 """Prefix of a decode source that is a program."""
@@ -35,11 +39,24 @@ class DecodeSpec:
         source: `builtin`, `torch`, or `external:CMD`.
         model: name of a preset of `kernels.decode.models`, or its free parameters as `DecodeModel.key` writes them.
         stream_priority: of the decode stream, as in `cuStreamCreateWithPriority`.
+
+    Raises:
+        UsageError: there is no such source or model.
     """
 
     source: str = "builtin"
     model: str = DEFAULT_MODEL
     stream_priority: int = 0
+
+    def __post_init__(self) -> None:
+        known = self.source in SOURCES
+        if not known and not self.source.removeprefix(EXTERNAL).strip():
+            raise UsageError("external: needs a program behind it", "write it like external:'python steps.py'")
+        if not known and not self.source.startswith(EXTERNAL):
+            hint = f"choose one of: {', '.join(SOURCES)}, {EXTERNAL}CMD"
+            raise UsageError(f"there is no decode workload {self.source!r}", hint)
+        if known:
+            DecodeModel.parse(self.model)
 
     @property
     def key(self) -> str:

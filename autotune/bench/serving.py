@@ -101,7 +101,7 @@ def undisturbed_step_s(result: BenchResult) -> float | None:
 
 
 def chosen(result: BenchResult, objective: Objective, budget: float = DEFAULT_BUDGET) -> Choice | None:
-    """What an objective takes among the plans that were measured; the rules of other systems have no part in it.
+    """What an objective takes of all that was measured in a block, whoever ships it.
 
     A plan has to complete within the period, or within the reference period where the block leaves it open.
 
@@ -110,7 +110,7 @@ def chosen(result: BenchResult, objective: Objective, budget: float = DEFAULT_BU
         objective: what to optimise.
         budget: stall that `tail-bounded` allows, as a fraction of a decode step.
     """
-    plans = [row for row in result.rows if row.kind is CandidateKind.PLAN and row.status == Status.OK]
+    plans = [row for row in result.rows if row.same_as is None and row.status == Status.OK]
     options = [option_of(row.plan, row.summary) for row in plans if row.summary is not None]
     if not options:
         return None

@@ -10,7 +10,7 @@ import typer
 
 from pega_tune.autotune.cli.bench_outcome import flagged, troubles
 from pega_tune.autotune.cli.bench_serving_report import document, lines
-from pega_tune.autotune.cli.engines import EngineOptions, StartMps, started
+from pega_tune.autotune.cli.engines import EngineOptions, StartMps, require_mps, started
 from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.options import (
     DeviceOption,
@@ -114,6 +114,7 @@ def serving(
         },
     )
     request = asked.request()
+    require_mps(start_mps, request.colocations)
     session = session_of(context)
     facts, results = _measure(session, device, request, start_mps)
     for warning in dict.fromkeys(_warnings(results)):

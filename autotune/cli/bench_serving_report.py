@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HEADINGS = (
     "NAME", "KIND", "COLOCATION", "WAY", "MEAN", "", "P50", "P90", "P99", "", "MAX", "STALL", "RATE", "DONE P50",
-    "DONE MAX", "LATE", "NOTE",
+    "DONE P99", "DONE MAX", "LATE", "NOTE",
 )  # fmt: skip
 _GIB = 2**30
 
@@ -75,8 +75,8 @@ def _row_document(row: Row) -> dict[str, Any]:
     summary = row.summary
     known: dict[str, Any] = dict.fromkeys(
         ("mean_s", "p50_s", "p90_s", "p99_s", "max_s", "mean_delta", "p99_delta", "p99_delta_low", "p99_delta_high",
-         "stall_s", "extra_s", "bytes_per_s", "completion_p50_s", "completion_max_s", "host_cpu_s", "missed", "bursts",
-         "steps")
+         "stall_s", "extra_s", "bytes_per_s", "completion_p50_s", "completion_p99_s", "completion_max_s", "host_cpu_s",
+         "missed", "bursts", "steps")
     )  # fmt: skip
     if summary is not None:
         interval = summary.delta.p99.interval
@@ -89,6 +89,7 @@ def _row_document(row: Row) -> dict[str, Any]:
             "extra_s": summary.extra_s,
             "bytes_per_s": summary.bytes_per_s,
             "completion_p50_s": summary.completion.p50_s,
+            "completion_p99_s": summary.completion.p99_s.value,
             "completion_max_s": summary.completion.max_s,
             "host_cpu_s": summary.host_cpu_s,
             "missed": summary.missed,
@@ -139,7 +140,7 @@ def _baseline_cells(result: BenchResult) -> Iterator[tuple[str, ...]]:
             times = (base.mean.value, base.p50.value, base.p90.value, base.p99.value, base.max)
             mean, p50, p90, p99, most = map(format_duration, times)
             words = ("no transfer", "baseline", str(block.colocation), "-")
-            yield (*words, mean, "", p50, p90, p99, "", most, "-", "-", "-", "-", "-", result.planned.label)
+            yield (*words, mean, "", p50, p90, p99, "", most, *("-",) * 6, result.planned.label)
             return
 
 
@@ -148,7 +149,7 @@ def _cells(row: Row) -> tuple[str, ...]:
     note = "; ".join(filter(None, (row.label, f"measured as {row.same_as}" if row.same_as else "")))
     summary = row.summary
     if summary is None:
-        return (*words, *("-",) * 12, f"{row.status}: {row.detail}")
+        return (*words, *("-",) * 13, f"{row.status}: {row.detail}")
     step, delta = summary.step, summary.delta
     return (
         *words,
@@ -162,6 +163,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         _signed(summary.stall.p95_s),
         f"{summary.bytes_per_s / _GIB:.3f} GiB/s",
         format_duration(summary.completion.p50_s),
+        format_duration(summary.completion.p99_s.value),
         format_duration(summary.completion.max_s),
         str(summary.missed),
         note if row.status == "ok" else f"{row.status}: {row.detail}",

@@ -9,7 +9,7 @@ import typer
 from pega_tune.autotune.cli.options import optional_device
 from pega_tune.autotune.cli.output import fields
 from pega_tune.autotune.cli.session import Session, session_of
-from pega_tune.autotune.cli.units import format_age, parse_duration
+from pega_tune.autotune.cli.units import format_age, parse_duration, parse_size
 from pega_tune.kernels.plan import CopyPlan
 from pega_tune.profiles.policy.explain import format_duration
 from pega_tune.profiles.policy.terms import Evidence
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 def decide(
     context: typer.Context,
     ranges: Annotated[int, typer.Option("--ranges", metavar="N", help="Merged ranges, per direction.")],
-    total_bytes: Annotated[int, typer.Option("--bytes", metavar="B", help="Bytes of all ranges, per direction.")],
+    total_bytes: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Of all ranges, per direction.")],
     direction: Annotated[str, typer.Option(metavar="h2d|d2h|both", help="Which way.")] = "both",
     objective: Annotated[
         str, typer.Option(metavar="throughput|balanced|tail-bounded|strict", help="What to optimise.")
@@ -73,7 +73,7 @@ def decide(
     period_s = parse_duration(period)
     decision = _auto(session, device).decide(
         ranges,
-        total_bytes,
+        parse_size(total_bytes),
         direction,
         objective=objective,
         budget=budget,

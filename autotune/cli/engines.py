@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pega_tune.errors import UsageError
+from pega_tune.profiles.policy.terms import Colocation
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pega_tune.autotune.devices import DeviceChoice
     from pega_tune.autotune.isolated import IsolatedEngine
     from pega_tune.autotune.isolation.environment import EnvironmentOf
     from pega_tune.autotune.serving import MpsShare, Segment
-    from pega_tune.profiles.policy.terms import Colocation
 
 StartMps = Annotated[
     bool,
@@ -54,6 +56,16 @@ def started(choice: DeviceChoice, options: EngineOptions | None = None) -> Itera
             environment_of=environment_of,
         )
         yield stack.enter_context(closing(engine))
+
+
+def require_mps(start_mps: bool, colocations: Iterable[Colocation]) -> None:
+    """Refuses to start a daemon that nothing would use.
+
+    Raises:
+        UsageError: so.
+    """
+    if start_mps and Colocation.MPS not in colocations:
+        raise UsageError("--start-mps is for the colocation mps, which is not asked for", "add it to --colocation")
 
 
 def _environment_of(choice: DeviceChoice, start_mps: bool, stack: ExitStack) -> EnvironmentOf:

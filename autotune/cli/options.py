@@ -67,6 +67,8 @@ def colocations(text: str) -> tuple[Colocation, ...]:
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
     known = [str(colocation) for colocation in Colocation]
+    if not words:
+        raise UsageError("there is no colocation in an empty list", f"choose among: {', '.join(known)}")
     for word in words:
         if word not in known:
             raise UsageError(f"there is no colocation {word!r}", f"choose among: {', '.join(known)}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pega_tune.autotune.sweep.serving_costs import ServingCost
     from pega_tune.autotune.sweep.serving_policy import Survey
 
-_HEADINGS = ("PLAN", "PROCESSES", "MEAN", "P99", "STALL", "EXTRA", "DONE P99", "BEST")
+_HEADINGS = ("PLAN", "PROCESSES", "MEAN", "P99", "STALL", "EXTRA", "DONE P50", "DONE P99", "BEST")
 
 
 def serving_documents(seen: Sequence[Survey]) -> list[dict[str, Any]]:
@@ -28,6 +28,8 @@ def serving_lines(seen: Sequence[Survey]) -> Iterator[str]:
         words = _objectives(survey)
         yield ""
         yield f"{survey.key}, undisturbed step {format_duration(survey.step_s)}; of all processes the worst counts"
+        if survey.finals:
+            yield f"only what ran in all {1 + survey.finals} processes may be best, but for throughput"
         yield from table(_HEADINGS, _rows(survey, words))
 
 
@@ -41,6 +43,7 @@ def _rows(survey: Survey, words: dict[str, list[str]]) -> Iterable[tuple[str, ..
             f"{cost.p99_delta:+.1%}",
             _time(predicted.stall_s),
             _time(predicted.extra_s),
+            _time(predicted.time_s),
             _time(predicted.latency_s),
             ", ".join(words.get(cost.plan.key, ())),
         )

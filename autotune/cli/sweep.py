@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pega_tune.autotune.cli.engines import EngineOptions, StartMps, started
+from pega_tune.autotune.cli.engines import EngineOptions, StartMps, require_mps, started
 from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.options import colocations, given
 from pega_tune.autotune.cli.output import fields
@@ -102,6 +102,8 @@ def sweep(
         "allow_busy": allow_busy or None,
         "seed": seed,
     }
+    if resume is None:
+        require_mps(start_mps, () if colocation is None else colocations(colocation))
     session = session_of(context)
     asking = _Asking(device, given(asked), EngineOptions(start_mps))
     finished = _begin(session, asking) if resume is None else _resume(session, asking, resume)

@@ -80,6 +80,8 @@ class SweepRequest:
             raise UsageError(f"nothing decodes with --decode none, but the colocation is {words}", "leave one out")
         object.__setattr__(self, "colocations", colocations)
         object.__setattr__(self, "decode", decode)
+        if beside:
+            DecodeSpec(decode, self.model)  # refuses what does not exist
 
     @property
     def decode_spec(self) -> DecodeSpec | None:

@@ -4,6 +4,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 from pega_tune.autotune.engine import Capabilities, Engine
+from pega_tune.autotune.serving import EXTERNAL
 from pega_tune.autotune.sweep.environment import Clock, Owner, SystemClock, environment_json
 from pega_tune.autotune.sweep.events import SweepEvent
 from pega_tune.autotune.sweep.planner import SweepPlan, plan_sweep
@@ -42,6 +43,7 @@ def run_sweep(
     around = around or Surroundings()
     try:
         capabilities = _free_device(engine, request)
+        _require_decode(engine, request)
         plan = plan_sweep(request, capabilities)
         sweep = _record(request, engine, capabilities, plan, around)
         store.add_sweep(sweep)
@@ -114,6 +116,16 @@ def _free_device(engine: Engine, request: SweepRequest) -> Capabilities:
             "end them, or measure all the same with --allow-busy",
         )
     return capabilities
+
+
+def _require_decode(engine: Engine, request: SweepRequest) -> None:
+    """Refuses what could only be found missing when all else has been measured.
+
+    Raises:
+        UsageError: a program is to decode beside a device that is simulated.
+    """
+    if engine.facts.simulated and request.decode.startswith(EXTERNAL):
+        raise UsageError(f"a simulated device runs no program beside it: {request.decode}", "use --decode builtin")
 
 
 def _require_same(sweep: SweepRecord, engine: Engine, capabilities: Capabilities) -> None:

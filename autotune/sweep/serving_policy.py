@@ -11,7 +11,7 @@ from pega_tune.autotune.sweep.observations import is_plain
 from pega_tune.autotune.sweep.plans import allowed
 from pega_tune.autotune.sweep.serving_costs import ServingCost, best, costs_of
 from pega_tune.kernels.shape import TransferShape
-from pega_tune.profiles.policy.choose import Choice
+from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S, Choice
 from pega_tune.profiles.policy.table import MAX_OPTIONS, Option, Table
 from pega_tune.profiles.policy.terms import Colocation, Objective
 from pega_tune.profiles.store.records import BlockRecord
@@ -89,7 +89,7 @@ def _beside(idle: Table, colocation: Colocation, members: Sequence[Survey]) -> T
         costs = tuple(cost for cost in survey.costs if allowed(idle.runtime, cost.plan))
         if survey.shape.direction is idle.direction and costs:
             index = idle.index(survey.shape.merged_ranges, survey.shape.average_range_bytes)
-            cells[index] = _options(replace(survey, costs=costs))
+            cells[index] = _joined(_options(replace(survey, costs=costs)), idle.cells[index])
     step_s = median(survey.step_s for survey in members)
     return replace(idle, colocation=colocation, cells=tuple(cells), step_s=step_s)
 
@@ -106,6 +106,19 @@ def _options(survey: Survey) -> tuple[Option, ...]:
             taken.setdefault(option)
     options = [option if option in contenders else _without_evidence(option) for option in taken]
     return tuple(sorted(options, key=lambda option: option.predicted.time_s))
+
+
+def _joined(beside: tuple[Option, ...], idle: tuple[Option, ...]) -> tuple[Option, ...]:
+    """Measured options, and those of the idle device where none of the measured ones completes in the reference period.
+
+    A runtime may have only one plan that was worth measuring beside decode. That one must not pass for the quickest.
+    """
+    if any(option.predicted.latency_s < DEFAULT_PERIOD_S for option in beside):
+        return beside
+    measured = {option.plan for option in beside}
+    others = [option for option in idle if option.plan not in measured]
+    joined = (*beside[: MAX_OPTIONS // 2], *others)[:MAX_OPTIONS]
+    return tuple(sorted(joined, key=lambda option: option.predicted.time_s))
 
 
 def _without_evidence(option: Option) -> Option:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from pega_tune.kernels.plan import plan_from_json
 from tests.helpers.cli import Program, interrupted
 
 BENCH = ("bench", "serving", "--device", "sim:h200", "--rounds", 1)
@@ -29,7 +30,7 @@ def test_by_default_rules_and_best_plans_are_compared_in_two_colocations(program
         assert {row["kind"] for row in rows} == {"plan", "static"}
         assert len({row["name"] for row in rows}) == len(rows)
     assert [best["colocation"] for best in document["best"]] == list(places)
-    names = {row["name"] for row in document["rows"] if row["kind"] == "plan"}
+    names = {plan_from_json(row["plan"]).key for row in document["rows"]}
     for best in document["best"]:
         assert best.keys() == {"colocation", "throughput", "balanced", "tail-bounded", "strict"}
         assert {best[word]["name"] for word in best if word != "colocation"} <= names

@@ -86,6 +86,17 @@ def test_runtimes_get_the_measured_plans_that_they_can_run() -> None:
     assert unmeasured.cells == idle.cells
 
 
+def test_a_runtime_whose_measured_plan_misses_the_period_keeps_what_is_known_without_decode() -> None:
+    late = _policy(survey_record({**COSTS, COPIES: Cost(0.0, 80e-3)}))
+    table = _table(late, Colocation.TIME_SLICED, Runtime.PEGAFLOW)
+    options = table.look_up(SHAPE.merged_ranges, SHAPE.average_range_bytes)
+    idle = _table(late, Colocation.IDLE, Runtime.PEGAFLOW).look_up(SHAPE.merged_ranges, SHAPE.average_range_bytes)
+    assert {option.plan for option in options} == {COPIES} | {option.plan for option in idle}
+    (measured,) = [option for option in options if option.plan == COPIES]
+    assert measured.predicted.latency_s > 0.05
+    assert all(option.predicted.stall_s is None for option in options if option is not measured)
+
+
 def test_layouts_that_a_look_up_does_not_know_are_reported_and_make_no_table() -> None:
     special = survey_record(COSTS, layout=HOST_ORDERED)
     assert [survey.key for survey in surveys([special])] == [special.key]

@@ -39,16 +39,18 @@ class DecodeSpec:
         source: `builtin`, `torch`, or `external:CMD`.
         model: name of a preset of `kernels.decode.models`, or its free parameters as `DecodeModel.key` writes them.
         stream_priority: of the decode stream, as in `cuStreamCreateWithPriority`.
-
-    Raises:
-        UsageError: there is no such source or model.
     """
 
     source: str = "builtin"
     model: str = DEFAULT_MODEL
     stream_priority: int = 0
 
-    def __post_init__(self) -> None:
+    def require_known(self) -> None:
+        """Refuses what nobody could run.
+
+        Raises:
+            UsageError: there is no such source or model.
+        """
         known = self.source in SOURCES
         if not known and not self.source.removeprefix(EXTERNAL).strip():
             raise UsageError("external: needs a program behind it", "write it like external:'python steps.py'")

@@ -38,6 +38,7 @@ class ServingBenchRequest(BatchRequest):
         BatchRequest.__post_init__(self)  # `super()` does not work in classes with slots
         if self.rounds is not None:
             require_rounds(self.rounds)
+        self.decode.require_known()
         if Colocation.IDLE in self.colocations:
             raise UsageError("beside decode there is no idle device", "`pega-tune bench transfer` measures without it")
         if not self.colocations or not self.groups:

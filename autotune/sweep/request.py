@@ -81,7 +81,7 @@ class SweepRequest:
         object.__setattr__(self, "colocations", colocations)
         object.__setattr__(self, "decode", decode)
         if beside:
-            DecodeSpec(decode, self.model)  # refuses what does not exist
+            DecodeSpec(decode, self.model).require_known()
 
     @property
     def decode_spec(self) -> DecodeSpec | None:

@@ -13,12 +13,18 @@ if TYPE_CHECKING:
 
     from pega_tune.autotune.bench.serving import BenchResult, Row
     from pega_tune.autotune.bench.serving_request import ServingBenchRequest
+    from pega_tune.autotune.measuring.serving.summary import ServingSummary
     from pega_tune.autotune.measuring.serving.tails import Tails
     from pega_tune.kernels.facts import DeviceFacts
 
 _HEADINGS = (
     "NAME", "KIND", "COLOCATION", "WAY", "MEAN", "", "P50", "P90", "P99", "", "MAX", "STALL", "RATE", "DONE P50",
     "DONE P99", "DONE MAX", "LATE", "NOTE",
+)  # fmt: skip
+_FIGURES = (
+    "mean_s", "p50_s", "p90_s", "p99_s", "max_s", "mean_delta", "p99_delta", "p99_delta_low", "p99_delta_high",
+    "stall_s", "extra_s", "bytes_per_s", "completion_p50_s", "completion_p99_s", "completion_max_s", "host_cpu_s",
+    "missed", "bursts", "steps",
 )  # fmt: skip
 _GIB = 2**30
 
@@ -71,31 +77,28 @@ def _tails(tails: Tails) -> dict[str, float]:
     }
 
 
+def _figures(summary: ServingSummary) -> dict[str, Any]:
+    interval = summary.delta.p99.interval
+    return _tails(summary.step) | {
+        "mean_delta": summary.delta.mean.value,
+        "p99_delta": summary.delta.p99.value,
+        "p99_delta_low": interval.low if interval else None,
+        "p99_delta_high": interval.high if interval else None,
+        "stall_s": summary.stall.p95_s,
+        "extra_s": summary.extra_s,
+        "bytes_per_s": summary.bytes_per_s,
+        "completion_p50_s": summary.completion.p50_s,
+        "completion_p99_s": summary.completion.p99_s.value,
+        "completion_max_s": summary.completion.max_s,
+        "host_cpu_s": summary.host_cpu_s,
+        "missed": summary.missed,
+        "bursts": summary.bursts,
+        "steps": summary.steps,
+    }
+
+
 def _row_document(row: Row) -> dict[str, Any]:
-    summary = row.summary
-    known: dict[str, Any] = dict.fromkeys(
-        ("mean_s", "p50_s", "p90_s", "p99_s", "max_s", "mean_delta", "p99_delta", "p99_delta_low", "p99_delta_high",
-         "stall_s", "extra_s", "bytes_per_s", "completion_p50_s", "completion_p99_s", "completion_max_s", "host_cpu_s",
-         "missed", "bursts", "steps")
-    )  # fmt: skip
-    if summary is not None:
-        interval = summary.delta.p99.interval
-        known |= _tails(summary.step) | {
-            "mean_delta": summary.delta.mean.value,
-            "p99_delta": summary.delta.p99.value,
-            "p99_delta_low": interval.low if interval else None,
-            "p99_delta_high": interval.high if interval else None,
-            "stall_s": summary.stall.p95_s,
-            "extra_s": summary.extra_s,
-            "bytes_per_s": summary.bytes_per_s,
-            "completion_p50_s": summary.completion.p50_s,
-            "completion_p99_s": summary.completion.p99_s.value,
-            "completion_max_s": summary.completion.max_s,
-            "host_cpu_s": summary.host_cpu_s,
-            "missed": summary.missed,
-            "bursts": summary.bursts,
-            "steps": summary.steps,
-        }
+    known = dict.fromkeys(_FIGURES) if row.summary is None else _figures(row.summary)
     return {
         "name": row.name,
         "kind": str(row.kind),

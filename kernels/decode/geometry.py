@@ -24,8 +24,8 @@ CTAS_PER_SM: Final = 4
 LOADS_IN_FLIGHT: Final = 1
 """Units of 16 bytes of weights, and as many of inputs, that a thread of a product waits for at once: 1, 2, 4 or 8.
 
-A step of qwen3-4b on an H200, 652 launches, is estimated to last 3.6-4.0 ms with 1, as products then get 2.8-3.2 TB/s,
-and 3.0-3.2 ms with 2 or more, which is all that the memory has.
+A step of qwen3-4b, 652 launches, lasted 3.24 ms with 1 and 3.03 ms with 2, where real layers took 4.12 ms (H200,
+2026-11-30, `tests/bench/decode.py`).
 """
 
 LOADS_PER_ROW: Final = 12

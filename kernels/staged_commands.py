@@ -1,4 +1,8 @@
-"""The commands of staged transfers: DMA, kernels, and the events between them."""
+"""The commands of staged transfers: DMA, kernels, and the events between them.
+
+With backpressure, nothing waits on the device, but the program on the host: a kernel that stands in its stream behind
+DMA makes a device that processes share switch to its context, and find that it cannot run yet.
+"""
 
 from collections.abc import Iterator
 from itertools import zip_longest
@@ -65,14 +69,18 @@ class Dma:
         """Whether a part lies where an earlier one lay."""
         return self.slots <= part < self.parts
 
+    def settle(self) -> None:
+        """With backpressure, makes the program wait for the last group."""
+        if self.stops:
+            self._done.hold_program()
+
     def groups(self, part: int) -> Iterator[None]:
         """Enqueues one group after another; none if there is no such part.
 
         With backpressure, the program goes on with a group only when the group before it is done.
         """
         for group in self._groups[part] if part < self.parts else ():
-            if self.stops:
-                self._done.hold_program()
+            self.settle()
             self.rows.append(len(self._builder))
             self._builder.copies(self.leg.direction, self._columns, group, self._stream)
             if self.stops:
@@ -86,16 +94,21 @@ class Dma:
 
 
 class _Handoff:
-    """Makes one stream wait for another, wherever it is called."""
+    """Makes one stream wait for another, wherever it is called; the program in its place if it `stops`."""
 
-    def __init__(self, builder: ProgramBuilder, source: int, target: int) -> None:
+    def __init__(self, builder: ProgramBuilder, source: int, target: int, stops: bool) -> None:
         self._streams = (source, target)
+        self._stops = stops
         self._reached = _Signal(builder)
 
     def __call__(self) -> None:
         source, target = self._streams
-        if source != target:
-            self._reached.record(source)
+        if source == target:
+            return
+        self._reached.record(source)
+        if self._stops:
+            self._reached.hold_program()
+        else:
             self._reached.hold(target)
 
 
@@ -108,8 +121,12 @@ class _Slots:
         self._read = [_Signal(builder) for _ in range(dma.slots)]
 
     def acquire(self, part: int) -> None:
-        """Makes the writing stream wait until the slot of a part has been read."""
-        if self._dma.reuses(part):
+        """Makes the writing stream, or the program, wait until the slot of a part has been read."""
+        if not self._dma.reuses(part):
+            return
+        if self._dma.stops:
+            self._read[part % self._dma.slots].hold_program()
+        else:
             self._read[part % self._dma.slots].hold(self._writer)
 
     def release(self, part: int) -> None:
@@ -128,12 +145,12 @@ def load(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
     side = builder.route.side_stream if dma.parts > 1 or launches.kernel.upload else stream
     filled, slots = [_Signal(builder) for _ in range(ahead)], _Slots(builder, dma, side, stream)
     if launches.kernel.upload:
-        _Handoff(builder, stream, side)()
+        _Handoff(builder, stream, side, dma.stops)()
 
     def fill(part: int) -> None:
         slots.acquire(part)
         dma.enqueue(part)
-        if part < dma.parts and side != stream:
+        if part < dma.parts and side != stream and not dma.stops:
             filled[part % ahead].record(stream)
 
     for part in range(ahead):
@@ -141,12 +158,13 @@ def load(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
     builder.give_way()
     for part in range(dma.parts):
         launches.describe(side, (dma.leg, part))
-        if side != stream:
+        dma.settle()
+        if side != stream and not dma.stops:
             filled[part % ahead].hold(side)
         launches.launch(side)
         slots.release(part)
         fill(part + ahead)
-    _Handoff(builder, side, stream)()
+    _Handoff(builder, side, stream, dma.stops)()
 
 
 def save(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
@@ -156,8 +174,8 @@ def save(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
     """
     stream = builder.route.stream
     side = builder.route.side_stream if dma.parts > 1 else stream
-    filled, slots = _Handoff(builder, side, stream), _Slots(builder, dma, stream, side)
-    _Handoff(builder, stream, side)()
+    filled, slots = _Handoff(builder, side, stream, dma.stops), _Slots(builder, dma, stream, side)
+    _Handoff(builder, stream, side, dma.stops)()
     launches.describe(side, (dma.leg, 0))
     launches.launch(side)
     for part in range(dma.parts):
@@ -176,17 +194,23 @@ def save(builder: ProgramBuilder, launches: Launches, dma: Dma) -> None:
 
 
 def fused(builder: ProgramBuilder, launches: Launches, dma: tuple[Dma, Dma]) -> None:
-    """Rounds of DMA in, one launch, and DMA out; a round's DMA out and the next one's DMA in are submitted in turn."""
+    """Rounds of DMA in, one launch, and DMA out; a round's DMA out and the next one's DMA in are submitted in turn.
+
+    DMA out has the route's stream to itself, in which the program ends: an end behind a kernel's stream would take one
+    more switch of contexts.
+    """
     inward, outward = dma
     stream, side = builder.route.stream, builder.route.side_stream
-    gathered, slots = _Handoff(builder, stream, side), _Slots(builder, outward, side, stream)
+    stops = inward.stops or outward.stops
+    gathered, slots = _Handoff(builder, side, stream, stops), _Slots(builder, outward, stream, side)
+    _Handoff(builder, stream, side, stops)()
     inward.enqueue(0)
     for number in range(max(inward.parts, outward.parts)):
-        launches.describe(stream, (inward.leg, number), (outward.leg, number))
+        launches.describe(side, (inward.leg, number), (outward.leg, number))
         slots.acquire(number)
-        launches.launch(stream)
+        inward.settle()
+        launches.launch(side)
         gathered()
         for _ in zip_longest(outward.groups(number), inward.groups(number + 1)):
             pass
         slots.release(number)
-    _Handoff(builder, side, stream)()

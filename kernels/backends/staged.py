@@ -114,7 +114,7 @@ class StagedBackend:
             load: the ranges of the load.
             save: the ranges of the save.
             pair: the plans; all but what concerns DMA must be alike. If a batch has no ranges, the other goes alone.
-            route: load DMA and launches are in its stream, save DMA is in its side stream.
+            route: save DMA is in its stream, load DMA and launches are in its side stream.
 
         Raises:
             UnsupportedPlanError: the plans are not fused, not this backend's, or need two kernels.
@@ -162,8 +162,8 @@ class StagedBackend:
     ) -> tuple[Launches, list[Dma]]:
         load, save = self._legs.values()
         launches = self._launches(builder, kernel, load.schedule.counts.parts + save.schedule.counts.parts)
-        inward = Dma(builder, load, pair.load, builder.route.stream)
-        outward = Dma(builder, save, pair.save, builder.route.side_stream)
+        inward = Dma(builder, load, pair.load, builder.route.side_stream)
+        outward = Dma(builder, save, pair.save, builder.route.stream)
         staged_commands.fused(builder, launches, (inward, outward))
         return launches, [inward, outward]
 

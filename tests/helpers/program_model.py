@@ -199,16 +199,16 @@ def check_order(program: Program, memory: Memory, start: int) -> None:
     all tasks must come after the record of `start`, and before that of the program's end.
     """
     host = submitted(program)
-    barriers = dict[int, int]()
+    barriers = dict[int, list[int]]()
     for before, record in host.barriers:
-        barriers[before] = record
+        barriers.setdefault(before, []).append(record)
     masks: list[int] = []  # for every task those before it, and itself
     last: dict[int, int] = {}
     from_host = 0
     accesses: list[tuple[list[Interval], list[Interval]]] = []
     for task in host.tasks:
-        if task.number in barriers:
-            from_host |= masks[barriers[task.number]]
+        for record in barriers.get(task.number, ()):
+            from_host |= masks[record]
         mask = from_host | last.get(task.stream, 0) | 1 << task.number
         if task.awaits is not None:
             mask |= masks[task.awaits]

@@ -359,7 +359,28 @@ def test_a_dma_command_per_host_run(direction: Direction, stride: int) -> None:
 def test_chunks_wait_for_one_another(direction: Direction) -> None:
     program = compiled(shuffled(64, 256), direction, staged(chunk_bytes=4096), 1 << 20)
     assert dma_sizes(program, direction) == [4096] * 4
-    assert program.commands["op"].tolist().count(Op.BARRIER) == 3
+    before_the_kernel = 1 if direction is LOAD else 0
+    assert program.commands["op"].tolist().count(Op.BARRIER) == 3 + before_the_kernel
+
+
+@pytest.mark.parametrize("direction", [LOAD, SAVE])
+@pytest.mark.parametrize("staging", [1 << 20, MIN_STAGING_BYTES], ids=["fits", "streams through"])
+def test_with_backpressure_no_stream_waits_on_the_device(direction: Direction, staging: int) -> None:
+    """Only the DMA of a load may: it waits for slots that kernels have read, in a queue without kernels."""
+    program = compiled(shuffled(64, 256), direction, staged(chunk_bytes=4096), staging, parts=2)
+    waiting = {task.stream for task in submitted(program).tasks if task.op is Op.AWAIT}
+    assert SIDE not in waiting
+    check_each_kernel_is_ready(program)
+
+
+def check_each_kernel_is_ready(program: Program) -> None:
+    """A load's kernel is submitted behind a barrier, so that all DMA before it is done."""
+    host = submitted(program)
+    loads = [task for task in host.tasks if task.op is Op.COPY_TO_DEVICE]
+    launches = [task for task in host.tasks if task.op is Op.LAUNCH]
+    for launch in launches:
+        waited = [record for before, record in host.barriers if before <= launch.number]
+        assert all(any(record > load.number for record in waited) for load in loads if load.number < launch.number)
 
 
 def test_chunks_can_be_enqueued_at_once() -> None:
@@ -448,15 +469,18 @@ def both(ranges: int, nbytes: int, staging: int, pair: PlanPair) -> Program:
 def test_a_fused_pair_that_fits_is_one_launch() -> None:
     program = both(64, 256, 32_768 + 256, fused(staged()))
     moving = [entry for entry in ops(program) if entry[0] not in (Op.RECORD, Op.AWAIT)]
-    assert moving == [(Op.COPY_TO_DEVICE, STREAM), (Op.LAUNCH, STREAM), (Op.COPY_TO_HOST, SIDE)]
+    assert moving == [(Op.COPY_TO_DEVICE, SIDE), (Op.LAUNCH, SIDE), (Op.COPY_TO_HOST, STREAM)]
     assert steps(program, Op.COPIES_TO_DEVICE, Op.CALL) == [Op.COPIES_TO_DEVICE, Op.CALL, Op.CALL], "written meanwhile"
 
 
 def test_a_fused_pair_in_chunks() -> None:
     program = both(64, 256, 1 << 20, fused(staged(chunk_bytes=4096), staged(chunk_bytes=8192)))
     assert (dma_sizes(program, LOAD), dma_sizes(program, SAVE)) == ([4096] * 4, [8192] * 2)
-    assert program.commands["op"].tolist().count(Op.BARRIER) == 3 + 1
+    between_chunks, around_the_kernel, at_the_begin = 3 + 1, 2, 1
+    assert program.commands["op"].tolist().count(Op.BARRIER) == between_chunks + around_the_kernel + at_the_begin
     assert program.commands["op"].tolist().count(Op.LAUNCH) == 1
+    assert not [task for task in submitted(program).tasks if task.op is Op.AWAIT]
+    check_each_kernel_is_ready(program)
 
 
 def test_a_fused_pair_larger_than_the_buffer_goes_in_rounds() -> None:

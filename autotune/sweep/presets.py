@@ -97,7 +97,7 @@ PRESETS = (
         wide=False,
         limits=SamplingLimits(budget_s=0.2),
         serving=ServingPreset(
-            _BOTH_WAYS, _LAYOUTS, candidates=6, bursts=10, rounds=3, finalists=2, final_rounds=2, processes=5
+            _BOTH_WAYS, _LAYOUTS, candidates=9, bursts=10, rounds=3, finalists=2, final_rounds=2, processes=5
         ),
     ),
     Preset(
@@ -112,7 +112,7 @@ PRESETS = (
         wide=True,
         limits=SamplingLimits(budget_s=0.5, min_rounds=9, max_rounds=60),
         serving=ServingPreset(
-            _BOTH_WAYS, _LAYOUTS, candidates=8, bursts=10, rounds=4, finalists=2, final_rounds=2, processes=5
+            _BOTH_WAYS, _LAYOUTS, candidates=12, bursts=10, rounds=4, finalists=2, final_rounds=2, processes=5
         ),
     ),
 )

@@ -1,6 +1,6 @@
 """A few plans that stand for many: as different as can be in what decode may suffer from."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,12 +18,13 @@ Points: TypeAlias = NDArray[np.float64]
 
 
 def representatives(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredPlan, ...]:
-    """At most so many of the plans, in their order: the best in each measure, the fastest of each kind, then others.
+    """At most so many of the plans, in their order: the best in each measure, the ends of each kind, then others.
 
-    A kind is a backend, in chunks or whole, for both directions or fused; those with copy engines come before kernels
-    alone, which decode suffers from more. The others are each the farthest from those
-    that are there, in octaves over all five measures. A measure that is unknown counts as nothing. Variants in priority
-    and partition, which the measures do not tell apart, take what room is left.
+    A kind is a backend, in chunks or whole, for both directions or fused. Of those with copy engines come the fastest,
+    then the one with the smallest DMA commands, behind which a step's own copies wait the least; then the fastest of
+    kernels alone, which decode suffers from more. The others are each the farthest from those that are there, in
+    octaves over all five measures. A measure that is unknown counts as nothing. Variants in priority and partition,
+    which the measures do not tell apart, take what room is left.
 
     Args:
         plans: (n,) to choose from, those that nothing dominates.
@@ -41,15 +42,23 @@ def representatives(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredP
 def _spread(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredPlan, ...]:
     values = np.array([[0.0 if m is None else float(m) for m in plan.measures] for plan in plans])
     points: Points = np.log2(1 + values / _GRAINS)
-    kept = list(dict.fromkeys(int(column.argmin()) for column in values.T))
-    kinds = {_kind(plans[index].plan) for index in kept}
-    for index in sorted(range(len(plans)), key=lambda i: (_kernels_alone(plans[i].plan), plans[i].transfer_s)):
-        if _kind(plans[index].plan) not in kinds:
-            kinds.add(_kind(plans[index].plan))
-            kept.append(index)
+    best = (int(column.argmin()) for column in values.T)
+    kept = list(dict.fromkeys([*best, *_ends_of_kinds(plans)]))
     while len(kept) < most:
         kept.append(_farthest(points, kept))
     return tuple(plans[index] for index in sorted(kept[:most]))
+
+
+def _ends_of_kinds(plans: Sequence[MeasuredPlan]) -> Iterator[int]:
+    """Indices of the fastest and of the gentlest of each kind, as `representatives` says."""
+    by_time = sorted(range(len(plans)), key=lambda i: plans[i].transfer_s)
+    copies = [i for i in by_time if not _kernels_alone(plans[i].plan)]
+    gentle = sorted(copies, key=lambda i: plans[i].largest_dma_bytes)
+    for indices in (copies, gentle, by_time):
+        first: dict[object, int] = {}
+        for i in indices:
+            first.setdefault(_kind(plans[i].plan), i)
+        yield from first.values()
 
 
 def _kind(plan: AnyPlan) -> tuple[tuple[Backend, bool], ...]:

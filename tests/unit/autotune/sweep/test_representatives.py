@@ -68,6 +68,18 @@ def test_copies_in_chunks_and_fused_ones_stand_beside_whole_ones() -> None:
     kept = [m.plan for m in representatives(seen, 6)]
     assert {_pair(CopyPlan(Backend.PITCHED)), _pair(chunked), _pair(staged()), _pair(staged(), fused=True)} <= set(kept)
     assert len(kept) == 6
+    assert _pair(finer) in [m.plan for m in representatives(seen, 8)]
+
+
+def test_of_a_chunked_kind_the_smallest_commands_stand_beside_the_fastest() -> None:
+    chunks = [1 * MIB, 2 * MIB, 4 * MIB, 8 * MIB]
+    seen = [
+        _measured(_pair(staged(chunk_bytes=chunk), fused), 2e-3 + 1e-4 / chunk, 264, 1e-4, chunk)
+        for chunk in chunks
+        for fused in (False, True)
+    ]
+    kept = [m.plan for m in representatives(seen, 4)]
+    assert kept == [_pair(staged(chunk_bytes=chunk), fused) for chunk in (1 * MIB, 8 * MIB) for fused in (False, True)]
 
 
 def test_what_room_is_left_goes_to_the_farthest() -> None:

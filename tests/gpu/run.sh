@@ -4,8 +4,9 @@
 #     tests      the tests marked gpu
 #     copies     the copy kernels against contiguous DMA (tests/gpu/acceptance.py)
 #     engineN    part N of what the transfer engine must reach (tests/gpu/acceptance_engine.py)
-#     serving-PART  a part of what is measured beside decode (tests/gpu/acceptance_serving.py)
-#     standard   a standard sweep with both colocations, and the best plans that it found beside decode
+#     standard   a standard sweep with both colocations into OUT/profiles.db; standard-mps: in MPS, too
+#     serving-PART  a part of what is measured beside decode (tests/gpu/acceptance_serving.py); those that need a sweep
+#                take that of OUT
 #     sweep      a quick sweep into a new database, and what Auto answers from it
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
@@ -41,16 +42,17 @@ engine() {
 }
 
 serving() {
-  keep 535 "$python" tests/gpu/acceptance_serving.py --out "$out" --part "$1" --commit "$commit" \
-    ${SWEEP:+--sweep "$SWEEP"}
+  local found=()
+  if [ -e "$out/sweep.json" ]; then found=(--sweep "$out/sweep.json" --db "$out/profiles.db"); fi
+  keep 535 "$python" tests/gpu/acceptance_serving.py --out "$out" --part "$1" --commit "$commit" "${found[@]}"
 }
 
 standard() {
-  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0
-  keep 310 "${tune[@]}" sweep --preset standard --colocation time-sliced,same-context --json || failed=1
+  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 options=()
+  if [ "${1:-}" = mps ]; then options=(,mps --start-mps --budget 6m); fi
+  keep 400 "${tune[@]}" sweep --preset standard --colocation "time-sliced,same-context${options[0]:-}" \
+    "${options[@]:1}" --json || failed=1
   "${tune[@]}" sweeps show --json "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')" >"$out/sweep.json"
-  SWEEP=$out/sweep.json keep 225 "$python" tests/gpu/acceptance_serving.py --out "$out" --part best \
-    --commit "$commit" --sweep "$out/sweep.json" || failed=1
   return "$failed"
 }
 
@@ -85,6 +87,7 @@ sanitizer() {
 
 case $part in
   tests | copies | sweep | standard | sanitizer) "$part" ;;
+  standard-mps) standard mps ;;
   serving-*) serving "${part#serving-}" ;;
   engine[1-4]) engine "${part#engine}" ;;
   *) sed -n '2,10p' "$0" >&2 && exit 2 ;;

@@ -71,12 +71,14 @@ class DecodeSpec:
 class Pacing:
     """When bursts are due: every `period_s`, the first one a period after a segment has begun.
 
+    Each is due up to one decode step later, so that bursts come at all phases of a step: see `pacing.Jitter`.
+
     A burst whose predecessor has not completed when it is due is submitted as soon as that has, and counts as missed.
     If several became due meanwhile, one is submitted, as the latest of them, and the others count as missed, too: see
     `PacedClock`.
 
     Attributes:
-        period_s: seconds between two bursts; None takes the shortest that leaves three undisturbed steps.
+        period_s: seconds between two bursts, on average; None takes the shortest that leaves three undisturbed steps.
         bursts: in each segment.
         sleep_s: seconds between a chunk's completion and the next chunk, to show that it does not help.
     """
@@ -174,7 +176,8 @@ class Segment:
         step_ends: (n + 1,) ends of the decode steps, the first being the begin of step 0; they reach at least a period
             past the time at which the last burst was due, and past its completion. A burst whose period they do not
             cover is left out of the statistics.
-        due: (b,) when each burst was due, in whole periods from each other; due times passed over are not among them.
+        due: (b,) when each burst was due, less than half a period away from whole periods after the first one; due
+            times passed over are not among them.
         submitted: (b,) when it was submitted, at `due` unless the burst before was late.
         completed: (b,) when its end was seen.
         moved_bytes: of one burst, both directions together.

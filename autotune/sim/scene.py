@@ -5,7 +5,7 @@ from math import inf
 from random import Random
 from typing import Final
 
-from pega_tune.autotune.pacing import PacedClock
+from pega_tune.autotune.pacing import NO_JITTER, Jitter, PacedClock
 from pega_tune.autotune.sim.copy_engine import CopyEngine, Work
 from pega_tune.autotune.sim.events import Event, Process, Simulation
 from pega_tune.autotune.sim.link import Link
@@ -29,6 +29,7 @@ class Scene:
         sleep_s: between a chunk's completion and the next chunk.
         shared_engine: whether decode's small copies are tied to the engine of the saves; else any idle one has them.
         phase: where in a step the first period begins, from 0 to 1; None for anywhere.
+        jitter: of the bursts.
     """
 
     colocation: Colocation
@@ -39,6 +40,7 @@ class Scene:
     sleep_s: float = 0.0
     shared_engine: bool = True
     phase: float | None = None
+    jitter: Jitter = NO_JITTER
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class SceneRun:
         scene, seen, simulation = self._scene, self._seen, self._simulation
         if scene.program is None:
             return
-        clock = PacedClock(self._begin_s, scene.period_s)
+        clock = PacedClock(self._begin_s, scene.period_s, scene.jitter)
         for _ in range(scene.bursts):
             yield max(0.0, clock.due_s - simulation.now_s)
             now_s = max(simulation.now_s, clock.due_s)  # a sum of floats may come a little short

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from pega_tune.autotune.engine import CandidateKind, Status
-from pega_tune.autotune.pacing import shortest_period_s
+from pega_tune.autotune.pacing import Jitter, shortest_period_s
 from pega_tune.autotune.serving import BASELINE, Segment, ServingBlock, failed_segment
 from pega_tune.autotune.sim.block import MISMATCH, SimBlock
 from pega_tune.autotune.sim.faults import SimFaults
@@ -88,7 +88,9 @@ class ServingRun:
     def _play(self, index: int, scene: Scene) -> Seen:
         name = "" if index == BASELINE else self._block.candidates[index].name
         self._runs[index] += 1
-        return SceneRun(self._parameters, scene, f"{self._block.seed}/{name}/{self._runs[index]}").run()
+        seed = f"{self._block.seed}/{name}/{self._runs[index]}"
+        jitter = Jitter.over_a_step(self._step_s, scene.period_s, f"{seed}/jitter")
+        return SceneRun(self._parameters, replace(scene, jitter=jitter), seed).run()
 
     def _program(self, index: int) -> Program:
         candidate, shape = self._block.candidates[index], self._candidates.shape(index)

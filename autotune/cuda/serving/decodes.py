@@ -37,11 +37,13 @@ class Beside:
     Attributes:
         decode: it.
         step_s: duration of an undisturbed step, one of the longer ones.
+        median_s: of undisturbed steps.
         flags: what is odd about its company, for the segments.
     """
 
     decode: RunningDecode
     step_s: float
+    median_s: float
     flags: tuple[str, ...]
 
 
@@ -110,12 +112,12 @@ class Decodes(Closing):
             if decode.pid is not None:
                 starting.adopter.adopt((decode.pid,), present)
             steps_s = quiet_steps(decode, starting.host)
-            step_s = float(np.quantile(steps_s, _LONGER_STEPS))
-            flags = self._flags(decode, (copies, before), float(np.median(steps_s)))
+            median_s, step_s = np.quantile(steps_s, (0.5, _LONGER_STEPS)).tolist()
+            flags = self._flags(decode, (copies, before), median_s)
         except BaseException:
             decode.close()
             raise
-        return Beside(decode, step_s, flags)
+        return Beside(decode, step_s, median_s, flags)
 
     def _flags(
         self, decode: RunningDecode, tested: tuple[Copies | None, Alone | None], step_s: float

@@ -11,7 +11,7 @@ from pega_tune.autotune.cuda.serving.decodes import Beside
 from pega_tune.autotune.cuda.serving.ways import Ways
 from pega_tune.autotune.engine import Candidate, Measurement, Phase, SamplingLimits, Status, TransferBlock
 from pega_tune.autotune.measuring.schedule import Step
-from pega_tune.autotune.pacing import PacedClock, shortest_period_s
+from pega_tune.autotune.pacing import Jitter, PacedClock, shortest_period_s
 from pega_tune.autotune.serving import BASELINE, Segment, ServingBlock, failed_segment
 
 _WARM_BURSTS: Final = 3  # of which the longest tells how long a burst takes
@@ -71,6 +71,7 @@ class ServingRunner:
         self._equipment = equipment
         self._beside = beside
         self._ready: dict[int, Ready] = {}
+        self._segments = dict.fromkeys(range(len(block.candidates)), 0)
 
     def execute(self, candidate: int) -> Segment:
         """Runs one segment, of a candidate or of `BASELINE`.
@@ -96,8 +97,9 @@ class ServingRunner:
         if candidate not in self._ready:
             self._ready[candidate] = self._warm_up(candidate)
         ready, host = self._ready[candidate], self._equipment.host
+        jitter = self._jitter(candidate, ready.period_s)
         begin_s = host.now_s()
-        times = run_bursts(PacedClock(begin_s, ready.period_s), ready.burst, self._block.pacing.bursts, host)
+        times = run_bursts(PacedClock(begin_s, ready.period_s, jitter), ready.burst, self._block.pacing.bursts, host)
         end_s = max(times.due[-1] + ready.period_s, times.completed[-1])
         return Segment(
             candidate,
@@ -111,6 +113,12 @@ class ServingRunner:
             flags=self._beside.flags,
             verified=True,
         )
+
+    def _jitter(self, candidate: int, period_s: float) -> Jitter:
+        """Of the next segment of a candidate."""
+        self._segments[candidate] += 1
+        seed = f"{self._block.seed}/{self._block.candidates[candidate].name}/{self._segments[candidate]}/jitter"
+        return Jitter.over_a_step(self._beside.median_s, period_s, seed)
 
     def _baseline(self) -> Segment:
         """The same time, with nothing to transfer."""

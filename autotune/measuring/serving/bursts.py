@@ -59,7 +59,7 @@ class BurstSteps:
 def observe(segment: Segment) -> BurstSteps:
     """Sorts the steps of a segment into burst periods.
 
-    The last period ends when the next burst would have been due, or with the last burst if that is later. A period that
+    The last period ends a period after the last burst was due, or with that burst if that is later. A period that
     the steps do not cover from end to end is left out with its burst: what is left of it is not a fair share of
     disturbed and undisturbed steps.
     """
@@ -108,7 +108,9 @@ def restored(steps_s: Seconds, end_s: Seconds, completion_s: Seconds, period_s: 
 def missed_s(segment: Segment) -> Seconds:
     """(m,) for each deadline of a segment at which no burst could be submitted, seconds until one was.
 
-    These are the bursts submitted late by more than `Segment.tolerance_s`, and the due times that were passed over.
+    These are the bursts submitted late by more than `Segment.tolerance_s`, and the due times that were passed over. Of
+    the latter a segment does not tell the jitter: they are taken to be whole periods before the next one that was kept,
+    so their seconds are right up to one decode step; their number is exact.
     """
     if not len(segment.due):
         return _NONE

@@ -37,6 +37,6 @@ def _of_bursts(segment: Segment) -> Iterator[str]:
     elif not np.isfinite([due, submitted, completed]).all():
         yield "the times of its bursts are not finite"
     elif (submitted < due).any() or (np.diff(due) < segment.period_s / 2).any():
-        yield "its bursts were submitted before they were due, or due less than a period after each other"
+        yield "its bursts were submitted before they were due, or due less than half a period after each other"
     elif (np.diff(np.column_stack([submitted, completed]).ravel()) < 0).any():
         yield "its bursts overlap, or completed before they were submitted"

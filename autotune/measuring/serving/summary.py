@@ -10,6 +10,7 @@ from pega_tune.autotune.measuring.serving.tails import (
     Figure,
     PeriodicSteps,
     Tails,
+    burst_mean,
     burst_p99,
     increase,
     tails,
@@ -47,6 +48,7 @@ class ServingSummary:
         baseline: step times without transfers in the same block, in seconds.
         delta: increase of the step times over the baseline, as fractions.
         stall: the largest extra time of a step, over bursts.
+        stall_mean_s: the mean of that, with its interval: of stalls of two kinds, the median is one kind or the other.
         extra_s: mean extra time of all steps per burst, in seconds.
         itl_cost: that per burst period: the fraction of its time that decode loses.
         completion: from submission to completion seen, over bursts.
@@ -61,6 +63,7 @@ class ServingSummary:
     baseline: Tails
     delta: Tails
     stall: Spread
+    stall_mean_s: Figure
     extra_s: float
     itl_cost: float
     completion: Spread
@@ -91,6 +94,7 @@ def summarise(cell: CellRecord, moved_bytes: int) -> ServingSummary | None:
         baseline=baseline,
         delta=increase(step, baseline),
         stall=_spread(series[Metric.STALL]),
+        stall_mean_s=burst_mean(series[Metric.STALL]),
         extra_s=extra_s,
         itl_cost=extra_s / period_s,
         completion=_spread(bursts.completion_s),

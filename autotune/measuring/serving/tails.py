@@ -160,6 +160,11 @@ def burst_p99(samples: Seconds) -> Figure:
     return Figure(value, interval, refusal)
 
 
+def burst_mean(samples: Seconds) -> Figure:
+    """The mean of something that each burst has once; its interval is that of resampled bursts."""
+    return tails(PeriodicSteps(samples, np.arange(len(samples)), len(samples))).mean
+
+
 def _few_periods(steps: PeriodicSteps) -> str:
     """Why there are no intervals at all; empty if there are."""
     periods = len(np.unique(steps.period))

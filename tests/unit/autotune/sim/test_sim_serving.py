@@ -85,8 +85,17 @@ def test_the_shortest_period_leaves_undisturbed_steps() -> None:
     assert periods_s[0] < periods_s[1] == periods_s[BASELINE]
     for segment in segments:
         if segment.candidate != BASELINE:
-            gaps_s = segment.period_s - (segment.completed - segment.submitted)
+            gaps_s = segment.submitted[1:] - segment.completed[:-1]
             assert (gaps_s > UNDISTURBED_STEPS * 3.68e-3).all()
+            assert segment.missed == 0
+
+
+def test_bursts_meet_a_step_in_all_of_its_phases() -> None:
+    block = replace(_block(WARP), pacing=Pacing(period_s=14 * 3.68e-3, bursts=32))
+    for segment in _run(block):
+        if segment.candidate != BASELINE:
+            eighths = ((segment.due - segment.step_ends[0]) / 3.68e-3 * 8).astype(int) % 8
+            assert np.bincount(eighths, minlength=8).min() >= 2
             assert segment.missed == 0
 
 

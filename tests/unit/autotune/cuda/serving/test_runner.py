@@ -13,7 +13,7 @@ from pega_tune.autotune.cuda.serving.runner import Equipment, ServingRunner, as_
 from pega_tune.autotune.engine import Candidate, EngineLostError, Measurement, Phase, Status
 from pega_tune.autotune.measuring.schedule import Step
 from pega_tune.autotune.measuring.serving.schedule import run_serving_block
-from pega_tune.autotune.pacing import shortest_period_s
+from pega_tune.autotune.pacing import Jitter, shortest_period_s
 from pega_tune.autotune.serving import BASELINE, Pacing, Segment, ServingBlock
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.kernels.driver import DriverCallError
@@ -49,7 +49,7 @@ class Rig:
 
     def runner(self, flags: tuple[str, ...] = ()) -> ServingRunner:
         equipment = Equipment(self, self._warm_up, self, self.world.host)  # type: ignore[arg-type]
-        return ServingRunner(self.block, equipment, Beside(self.decode, STEP_S, flags))
+        return ServingRunner(self.block, equipment, Beside(self.decode, STEP_S, STEP_S, flags))
 
     def run(self) -> list[Segment]:
         return list(run_serving_block(self.block, self.runner().execute))
@@ -140,9 +140,24 @@ def test_a_candidate_is_verified_and_warmed_up_once_before_its_first_burst() -> 
         assert mine.count("burst") == 3 + 2 * 4
 
 
-def test_the_first_burst_is_a_period_after_the_segment_began() -> None:
-    segment = Rig(PACED).runner().execute(1)
-    assert segment.due[0] - segment.step_ends[0] == pytest.approx(0.05, abs=1e-5)
+def test_the_first_burst_is_a_period_and_its_jitter_after_the_segment_began() -> None:
+    runner = Rig(PACED).runner()
+    for number in range(1, 5):
+        segment = runner.execute(1)
+        jitter = Jitter.over_a_step(STEP_S, 0.05, f"{PACED.seed}/{PACED.candidates[1].name}/{number}/jitter")
+        assert segment.due[0] - segment.step_ends[0] == pytest.approx(0.05 + jitter.offset_s(0), abs=1e-5)
+
+
+@pytest.mark.parametrize("period_s", [0.05, 0.052, 0.0535])
+def test_bursts_meet_a_step_in_all_of_its_phases(period_s: float) -> None:
+    rig = Rig(serving_block(pacing=Pacing(period_s=period_s, bursts=16), rounds=4))
+    for segment in rig.run():
+        if segment.candidate == BASELINE:
+            continue
+        # Nothing holds these steps up, so the phase of each burst is that since the first end.
+        eighths = ((segment.due - segment.step_ends[0]) / STEP_S * 8).astype(int) % 8
+        assert np.bincount(eighths, minlength=8).min() >= 1
+        assert segment.missed == 0
 
 
 @pytest.mark.parametrize("status", [Status.MISMATCH, Status.UNSUPPORTED, Status.INVALID])

@@ -124,6 +124,13 @@ def test_what_is_printed_of_a_plan_that_disturbs() -> None:
     assert (summary.bursts, summary.missed) == (120, 0)
     assert summary.stall.p50_s == pytest.approx(1e-3, rel=0.02)
     assert summary.stall.max_s == pytest.approx(1e-3, rel=0.05)
+    mean = summary.stall_mean_s
+    assert mean.value == pytest.approx(1e-3, rel=0.02)
+    assert mean.interval is not None
+    stall_s = _series(collect_segments(serving_block(), [*BASELINES, *_segments(LOUD, 0)])[0])[Metric.STALL]
+    half_s = norm.ppf(0.975) * np.std(stall_s) / 120**0.5
+    assert (mean.value - mean.interval.low) / half_s == pytest.approx(1, abs=0.1)
+    assert (mean.interval.high - mean.value) / half_s == pytest.approx(1, abs=0.1)
     # Half a step long, a burst disturbs one step or two, each by a quarter of a step.
     bursts = pooled(map(observe, _segments(LOUD, 0)))
     assert summary.extra_s == pytest.approx(1e-3 * bursts.disturbed.sum() / 120, rel=0.02)

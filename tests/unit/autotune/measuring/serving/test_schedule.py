@@ -156,7 +156,7 @@ def _swapped(times: np.ndarray) -> np.ndarray:
         (replace(SHORT, due=np.empty(0), submitted=np.empty(0), completed=np.empty(0)), "0 bursts"),
         (replace(LONG, completed=LONG.completed * np.inf), "not finite"),
         (replace(LONG, submitted=LONG.due - 1e-3), "before they were due"),
-        (replace(LONG, due=LONG.due - 0.019 * np.arange(40)), "less than a period"),
+        (replace(LONG, due=LONG.due - 0.019 * np.arange(40)), "less than half a period"),
         (replace(LONG, completed=LONG.completed + 0.03), "overlap"),
         (replace(LONG, completed=LONG.submitted - 1e-3), "overlap"),
         (replace(LONG, candidate=BASELINE), "40 bursts"),

@@ -11,7 +11,7 @@ from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.compiling import link_cubin
 from pega_tune.kernels.context import call
 from pega_tune.kernels.decode.compiling import compile_step_kernel, step_kernel_name
-from pega_tune.kernels.decode.geometry import CTAS_PER_SM, THREADS, UNIT_BYTES
+from pega_tune.kernels.decode.geometry import UNIT_BYTES, widest_blocks
 from pega_tune.kernels.decode.graph import StepGraph
 from pega_tune.kernels.decode.lane import StepLane
 from pega_tune.kernels.decode.loop import Step
@@ -23,18 +23,22 @@ from pega_tune.kernels.decode.step import (
     StepPlan,
     StepSizes,
     kernels_of,
+    shared_bytes_of,
+    threads_of,
 )
 from pega_tune.kernels.memory import DeviceMemory
 from pega_tune.kernels.module import KernelFunction, Module
 from pega_tune.kernels.recipe import ComputeCapability
 from pega_tune.kernels.stream import Stream
 
+_DYNAMIC_BYTES: Final = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
 
 class StepKernels(Closing):
     """The kernels for the device of the current context.
 
     Attributes:
-        widest_blocks: CTAs that the device holds at once.
+        sms: of the device.
     """
 
     def __init__(self, kind: StepKind, cache: CompileCache = NO_CACHE) -> None:
@@ -48,30 +52,44 @@ class StepKernels(Closing):
             _attribute(device, "COMPUTE_CAPABILITY_MAJOR"),
             _attribute(device, "COMPUTE_CAPABILITY_MINOR"),
         )
-        self.widest_blocks: Final = CTAS_PER_SM * _attribute(device, "MULTIPROCESSOR_COUNT")
+        self.sms: Final = _attribute(device, "MULTIPROCESSOR_COUNT")
+        self._most_shared_bytes = _attribute(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
         with ExitStack() as stack:
             self._functions: dict[StepKernel, KernelFunction] = {}
             for kernel in kernels_of(kind):
                 module = stack.enter_context(Module(_cubin(kernel, capability, cache)))
                 self._functions[kernel] = module.function(step_kernel_name(kernel))
+                call("cuFuncSetAttribute", self._native(kernel), _DYNAMIC_BYTES, self.shared_bytes(kernel))
             self._stack = stack.pop_all()
+
+    def shared_bytes(self, kernel: StepKernel) -> int:
+        """Dynamic shared memory of a CTA of a kernel."""
+        return shared_bytes_of(kernel, self._most_shared_bytes)
+
+    def resident_blocks(self, kernel: StepKernel) -> int:
+        """CTAs of a kernel that an SM holds at once."""
+        sizes = threads_of(kernel), self.shared_bytes(kernel)
+        return int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", self._native(kernel), *sizes))
 
     def launch(self, launch: Launch, stream: Stream) -> None:
         """Gives one launch to a stream."""
-        function = driver.CUfunction(self._functions[launch.kernel].handle)
         values = np.array(launch.arguments, np.int64)
         places = values.ctypes.data + values.itemsize * np.arange(len(values), dtype=np.uint64)
-        sizes = launch.blocks, 1, 1, THREADS, 1, 1, 0  # no dynamic shared memory
-        call("cuLaunchKernel", function, *sizes, stream.native, places.ctypes.data, 0)
+        grid, cta = (launch.blocks, launch.parts, 1), (threads_of(launch.kernel), 1, 1)
+        sizes = *grid, *cta, self.shared_bytes(launch.kernel)
+        call("cuLaunchKernel", self._native(launch.kernel), *sizes, stream.native, places.ctypes.data, 0)
 
     def fill(self, memory: DeviceMemory, stream: Stream) -> None:
         """Gives a stream the work of filling memory with random words."""
         arguments = memory.address, memory.nbytes // UNIT_BYTES, memory.address
-        self.launch(Launch(StepKernel.FILL, self.widest_blocks, arguments), stream)
+        self.launch(Launch(StepKernel.FILL, widest_blocks(self.sms), arguments), stream)
 
     def close(self) -> None:
         """Unloads them."""
         self._stack.close()
+
+    def _native(self, kernel: StepKernel) -> Any:
+        return driver.CUfunction(self._functions[kernel].handle)
 
 
 class BuiltinStep(Closing):
@@ -93,19 +111,19 @@ class BuiltinStep(Closing):
         """
         with ExitStack() as stack:
             kernels = stack.enter_context(StepKernels(model.kind, cache))
-            sizes = StepSizes.of(model, kernels.widest_blocks)
+            sizes = StepSizes.of(model, kernels.sms)
             lane = stack.enter_context(StepLane(stream_priority, sizes.tokens))
             memory = [
                 stack.enter_context(DeviceMemory(nbytes))
-                for nbytes in (sizes.weights, sizes.caches, sizes.activations, sizes.activations)
+                for nbytes in (sizes.weights, sizes.caches, sizes.activations, sizes.activations, sizes.factors)
             ]
             tokens = stack.enter_context(DeviceMemory(sizes.tokens))
             for part in memory:
                 kernels.fill(part, lane.stream)
             lane.stream.synchronize()
-            weights, caches, first, second = (part.address for part in memory)
-            addresses = StepAddresses(weights, caches, (first, second), lane.inputs.address, tokens.address)
-            launches = StepPlan(model, addresses, kernels.widest_blocks).launches()
+            weights, caches, first, second, factors = (part.address for part in memory)
+            addresses = StepAddresses(weights, caches, (first, second), factors, lane.inputs.address, tokens.address)
+            launches = StepPlan(model, addresses, kernels.sms).launches()
 
             def submit() -> None:
                 for launch in launches:

@@ -4,9 +4,14 @@ import functools
 
 from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.compiling import kernel_ptx
-from pega_tune.kernels.decode.geometry import CTAS_PER_SM, THREADS
-from pega_tune.kernels.decode.step import StepKernel
+from pega_tune.kernels.decode.geometry import CTAS_PER_SM
+from pega_tune.kernels.decode.step import StepKernel, threads_of
 from pega_tune.kernels.recipe import ComputeCapability, DeviceFunction, Recipe
+
+
+def ctas_per_sm(kernel: StepKernel) -> int:
+    """`CTAS_PER_SM`, but one of a product of a decode step, whose loads in flight take most registers of an SM."""
+    return 1 if kernel is StepKernel.MULTIPLY_VECTOR else CTAS_PER_SM
 
 
 def step_kernel_name(kernel: StepKernel) -> str:
@@ -18,7 +23,7 @@ def step_kernel_name(kernel: StepKernel) -> str:
 def compile_step_kernel(
     kernel: StepKernel, compute_capability: ComputeCapability, cache: CompileCache = NO_CACHE
 ) -> str:
-    """The PTX of one kernel; the registers are bounded to what lets `CTAS_PER_SM` CTAs run on an SM.
+    """The PTX of one kernel; the registers are bounded to what lets so many CTAs run on an SM as `ctas_per_sm` says.
 
     Args:
         kernel: which.
@@ -34,4 +39,5 @@ def compile_step_kernel(
 
         return STEP_KERNELS[kernel]
 
-    return kernel_ptx(source, Recipe(step_kernel_name(kernel), compute_capability, (THREADS, CTAS_PER_SM)), cache)
+    bounds = threads_of(kernel), ctas_per_sm(kernel)
+    return kernel_ptx(source, Recipe(step_kernel_name(kernel), compute_capability, bounds), cache)

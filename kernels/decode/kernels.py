@@ -1,7 +1,7 @@
 """The kernels of a decode step: they move the bytes of a model's kernels, or make its products, of random data.
 
 All are bound to what the kernel before has written, as in a model, so that none may begin early. What a load brings
-goes into a sum that is stored, for which it must have arrived. Arithmetic but for products is int64: `copy_kernels`.
+goes into what is stored, for which it must have arrived. Sums of what has no meaning are int64: `copy_kernels`.
 """
 
 from collections.abc import Callable
@@ -9,105 +9,51 @@ from typing import Any, Final
 
 from numba import cuda, float32, int32, int64
 
-from pega_tune.kernels.copy_kernels import UNROLL, Jit
-from pega_tune.kernels.decode.bf16 import add_products, bits
-from pega_tune.kernels.decode.dot import DotParts, build_dot
-from pega_tune.kernels.decode.geometry import LOADS_IN_FLIGHT, WARPS
+from pega_tune.kernels.copy_kernels import Jit
+from pega_tune.kernels.decode.bf16 import add_products, bits, inverse_root, load_value, scaled, store_value, value
+from pega_tune.kernels.decode.geometry import ROW_THREADS, ROW_VALUES, WARP
 from pega_tune.kernels.decode.mma import multiply_add
+from pega_tune.kernels.decode.products import Operands, ProductParts, build_product, share_of
 from pega_tune.kernels.decode.step import StepKernel
-from pega_tune.kernels.ptx import Access, access
-from pega_tune.kernels.recipe import DeviceFunction
+from pega_tune.kernels.decode.sums import build_part_sum, build_sum
+from pega_tune.kernels.ptx import access
 
 _ALL_LANES: Final = 0xFFFFFFFF
-_CACHED: Final = ""  # the vector of a product: every CTA reads it, the later ones of an SM in L1
+_CACHED: Final = ""  # of what an SM reads twice, then in L1: the vector of a product, the row of a norm
+_ROW_WARPS: Final = ROW_THREADS // WARP
+_EPSILON: Final = 1e-6  # added to the mean square of a norm: `rms_norm_eps` of Qwen3
 _WEYL: Final = -7046029254386353131  # 2^64 / golden ratio, odd, as a signed word: D. Knuth, TAOCP 3, section 6.4
-
-
-def build_sum(data: Access, jit: Jit) -> DeviceFunction:
-    """Loads of 16 bytes, summed.
-
-    Args:
-        data: accesses of 16 bytes whose values are pairs of int64.
-        jit: makes a device function.
-
-    Returns:
-        `sum_units(address, count, rank, threads) -> int64`: the sum of both words of the units of 16 bytes that fall to
-        a thread, of `count` in all that `threads` threads share: passes of `UNROLL` loads in flight, and a last one of
-        at most `UNROLL`, free of branches.
-    """
-    full_pass, last_pass = _full_pass(data, jit), _last_pass(data, jit)
-
-    @jit
-    def sum_units(address: int, count: int, rank: int, threads: int) -> int:
-        step = threads * 16
-        place = address + rank * 16
-        total = 0
-        while count >= UNROLL * threads:
-            total += full_pass(place, step)
-            place += UNROLL * step
-            count -= UNROLL * threads
-        if count > 0:
-            total += last_pass(place, step, (count - rank) * 16)
-        return total
-
-    return sum_units
-
-
-def _full_pass(data: Access, jit: Jit) -> DeviceFunction:
-    """The sum of `UNROLL` units, `step` bytes apart; written out like the passes of `copy_kernels`."""
-    load = data.load
-
-    @jit
-    def full_pass(place: int, step: int) -> int:
-        v0 = load(place)
-        v1 = load(place + step)
-        v2 = load(place + 2 * step)
-        v3 = load(place + 3 * step)
-        v4 = load(place + 4 * step)
-        v5 = load(place + 5 * step)
-        v6 = load(place + 6 * step)
-        v7 = load(place + 7 * step)
-        low: int = v0[0] + v1[0] + v2[0] + v3[0] + v4[0] + v5[0] + v6[0] + v7[0]
-        high: int = v0[1] + v1[1] + v2[1] + v3[1] + v4[1] + v5[1] + v6[1] + v7[1]
-        return low + high
-
-    return full_pass
-
-
-def _last_pass(data: Access, jit: Jit) -> DeviceFunction:
-    """The sum of those of `UNROLL` units that begin less than `left` bytes from the first."""
-    load_if = data.load_if
-
-    @jit
-    def kept(value: Any, wanted: bool) -> int:
-        both: int = value[0] + value[1]
-        return both * wanted
-
-    @jit
-    def last_pass(place: int, step: int, left: int) -> int:
-        v0 = load_if(place, left > 0)
-        v1 = load_if(place + step, left > step)
-        v2 = load_if(place + 2 * step, left > 2 * step)
-        v3 = load_if(place + 3 * step, left > 3 * step)
-        v4 = load_if(place + 4 * step, left > 4 * step)
-        v5 = load_if(place + 5 * step, left > 5 * step)
-        v6 = load_if(place + 6 * step, left > 6 * step)
-        v7 = load_if(place + 7 * step, left > 7 * step)
-        low: int = kept(v0, left > 0) + kept(v1, left > step) + kept(v2, left > 2 * step) + kept(v3, left > 3 * step)
-        high: int = kept(v4, left > 4 * step) + kept(v5, left > 5 * step) + kept(v6, left > 6 * step)
-        last: int = kept(v7, left > 7 * step)
-        return low + high + last
-
-    return last_pass
 
 
 # Inlined before typing: numba compiles a called device function for the GPU in the machine, and fails without one.
 _jit: Final[Jit] = cuda.jit(device=True, inline="always")
 _unit = access(16)
 _load_unit, _store_unit = _unit.load, _unit.store
-_store_word, _store_value = access(8).store, access(4).store
+_store_word, _store_bits = access(8).store, access(4).store
+_load_word = access(8, _CACHED).load
 _sum_units = build_sum(_unit, _jit)
-_dot = build_dot(DotParts(_unit, access(16, _CACHED), add_products, LOADS_IN_FLIGHT), _jit)
+_sum_parts = build_part_sum(access(4), value, _jit)
+
+
+@_jit
+def _finish(outputs: int, row: int, totals: Any) -> None:
+    """Adds the totals of a warp, of four rows, and writes them."""
+    one, two, three, four = totals
+    for distance in (16, 8, 4, 2, 1):
+        one += cuda.shfl_xor_sync(_ALL_LANES, one, distance)
+        two += cuda.shfl_xor_sync(_ALL_LANES, two, distance)
+        three += cuda.shfl_xor_sync(_ALL_LANES, three, distance)
+        four += cuda.shfl_xor_sync(_ALL_LANES, four, distance)
+    if cuda.threadIdx.x & 31 == 0:
+        place = outputs + row * 4
+        _store_bits(place, bits(one))
+        _store_bits(place + 4, bits(two))
+        _store_bits(place + 8, bits(three))
+        _store_bits(place + 12, bits(four))
+
+
+_share_of = _jit(share_of)
+_multiply_rows = build_product(ProductParts(_unit, access(16, _CACHED), add_products, _finish), _jit)
 
 
 @_jit
@@ -141,38 +87,59 @@ def _store_per_warp(total: int, outputs: int) -> None:
         _store_word(outputs + (rank >> 5) * 8, total)
 
 
-def normalise(rows: int, row_bytes: int, outputs: int) -> None:
-    """One CTA per row: reads it, meets, and writes a row of its sum. Addresses and bytes are multiples of 16."""
-    row = int64(cuda.blockIdx.x) * row_bytes
-    total = _sum_in_cta(rows + row, row_bytes)
-    total += cuda.syncthreads_count(int32(total > 0))
-    place = int64(cuda.threadIdx.x) * 16
-    while place < row_bytes:
-        _store_unit(outputs + row + place, (total, place))
-        place += int64(cuda.blockDim.x) * 16
-
-
-def multiply_vector(weights: int, row_bytes: int, inputs: int, vectors: int, team_log2: int, outputs: int) -> None:
-    """A matrix of bf16 times a vector: a team of warps of one CTA per row, and a float32 per row.
-
-    Of several vectors a row meets one, the next row the next one: all are read, and a step stays bound by memory.
-    """
-    row = _rank() >> team_log2
-    team = int64(1) << team_log2
-    share = _rank() & (team - 1), team
-    vector = inputs + row % vectors * row_bytes
-    total = _dot(float32(0), weights + row * row_bytes, vector, row_bytes >> 4, share)
+@_jit
+def _sum_of_cta(total: Any) -> Any:
+    """The sum of a float32 of every thread of a CTA of `ROW_THREADS`."""
+    sums = cuda.shared.array(_ROW_WARPS, float32)
     for distance in (16, 8, 4, 2, 1):
         total += cuda.shfl_xor_sync(_ALL_LANES, total, distance)
-    sums = cuda.shared.array(WARPS, float32)
-    warp = cuda.threadIdx.x >> 5
     if cuda.threadIdx.x & 31 == 0:
-        sums[warp] = total
+        sums[cuda.threadIdx.x >> 5] = total
     cuda.syncthreads()
-    if share[0] == 0:
-        for other in range(1, team >> 5):
-            total += sums[warp + other]
-        _store_value(outputs + row * 4, bits(total))
+    total = sums[0]
+    for warp in range(1, _ROW_WARPS):
+        total += sums[warp]
+    return total
+
+
+def normalise(rows: int, row_bytes: int, factors: int, outputs: int) -> None:
+    """The RMS norm of rows of bf16, a CTA for each, times a factor for each column.
+
+    A row is read twice: its mean square must be known before the first value is made. A thread reads four values at a
+    time, in both passes, like PyTorch's kernel for it.
+    """
+    row, first = int64(cuda.blockIdx.x) * row_bytes, int64(cuda.threadIdx.x) * 8
+    total, place = float32(0), first
+    while place < row_bytes:
+        values = _load_word(rows + row + place)
+        total = add_products(total, values, values)
+        place += ROW_THREADS * 8
+    factor = inverse_root(_sum_of_cta(total) / float32(row_bytes >> 1) + float32(_EPSILON))
+    place = first
+    while place < row_bytes:
+        values = _load_word(rows + row + place)
+        _store_word(outputs + row + place, scaled(values, _load_word(factors + place), factor))
+        place += ROW_THREADS * 8
+
+
+def multiply_vector(weights: int, row_bytes: int, rows: int, inputs: int, vectors: int, outputs: int) -> None:
+    """A matrix of bf16 times a vector: a CTA per block of rows and part of K, and a float32 per part and row.
+
+    Of several vectors a group of rows meets one, the next group the next one: all are read, and a step stays bound by
+    memory.
+    """
+    block = int64(cuda.blockIdx.x), int64(cuda.blockIdx.y)
+    grid = int64(cuda.gridDim.x), int64(cuda.gridDim.y)
+    share = _share_of(int64(cuda.threadIdx.x), block, grid, (rows, row_bytes >> 4))
+    operands = Operands(weights, row_bytes, inputs, vectors, outputs + block[1] * rows * 4)
+    _multiply_rows(operands, share, float32(0))
+
+
+def add_parts(products: int, row_bytes: int, parts: int, outputs: int) -> None:
+    """A row of float32 that came in parts, each a row of such: a thread per value."""
+    place = _rank() * 4
+    if place < row_bytes:
+        _store_bits(outputs + place, bits(_sum_parts(products + place, row_bytes, parts, float32(0))))
 
 
 def read_cache(keys: int, slice_bytes: int, chunk_bytes: int, queries: int, query_bytes: int, outputs: int) -> None:
@@ -193,9 +160,17 @@ def read_cache(keys: int, slice_bytes: int, chunk_bytes: int, queries: int, quer
     _store_word(outputs + _rank() * 8, total)
 
 
-def merge(parts: int, row_bytes: int, outputs: int) -> None:
-    """One CTA per row of parts of a result: reads it, a word per thread."""
-    total = _sum_in_cta(parts + int64(cuda.blockIdx.x) * row_bytes, row_bytes)
+def merge(parts: int, row_bytes: int, part_bytes: int, outputs: int) -> None:
+    """One CTA per row of parts of a result, of which a thread makes a word of its own.
+
+    It reads the first word of every part, meets, as the largest score must be known, and reads the parts.
+    """
+    row, place = parts + int64(cuda.blockIdx.x) * row_bytes, int64(cuda.threadIdx.x) * part_bytes
+    score = 0
+    while place < row_bytes:
+        score = max(score, _load_word(row + place))
+        place += int64(cuda.blockDim.x) * part_bytes
+    total = cuda.syncthreads_count(int32(score > 0)) + _sum_in_cta(row, row_bytes)
     _store_word(outputs + _rank() * 8, total)
 
 
@@ -223,6 +198,19 @@ def combine(first: int, second: int, count: int, outputs: int) -> None:
         index += _threads()
 
 
+def scale(values: int, width: int, factors: int, count: int, outputs: int) -> None:
+    """Element-wise work on bf16 whose places must be worked out one by one: a value times the factor of its column.
+
+    Like PyTorch's kernel for it, a thread makes one of its values after the other.
+    """
+    index = int64(cuda.blockIdx.x) * (ROW_THREADS * ROW_VALUES) + int64(cuda.threadIdx.x)
+    for _ in range(ROW_VALUES):
+        if index < count:
+            made = load_value(values + index * 2) * load_value(factors + index % width * 2)
+            store_value(outputs + index * 2, made)
+        index += ROW_THREADS
+
+
 def pick(rows: int, row_bytes: int, tokens: int) -> None:
     """One CTA per row: reads it, meets, and writes one word."""
     block = int64(cuda.blockIdx.x)
@@ -247,10 +235,12 @@ def fill(address: int, count: int, seed: int) -> None:
 STEP_KERNELS: Final[dict[StepKernel, Callable[..., None]]] = {
     StepKernel.NORMALISE: normalise,
     StepKernel.MULTIPLY_VECTOR: multiply_vector,
+    StepKernel.ADD_PARTS: add_parts,
     StepKernel.READ_CACHE: read_cache,
     StepKernel.MERGE: merge,
     StepKernel.MULTIPLY: multiply,
     StepKernel.COMBINE: combine,
+    StepKernel.SCALE: scale,
     StepKernel.PICK: pick,
     StepKernel.FILL: fill,
 }

@@ -26,7 +26,7 @@ class StepKind(StrEnum):
 
 
 class Operation(StrEnum):
-    """One kernel of a layer, in the order of `LAYER`."""
+    """One call of a layer, in the order of `LAYER`."""
 
     NORM = "norm"
     QKV = "qkv"
@@ -49,10 +49,9 @@ class Operation(StrEnum):
 
 
 LAYER: Final = tuple(Operation)
-"""What the layers of `torch_probe` launch: a kernel per call. The rotation of queries and keys swaps halves and
-multiplies twice; keys and values go to the cache; attention over a long context is split over the cache and merged."""
-
-_AROUND_LAYERS: Final = 4  # embedding; last norm, head and choice of the token
+"""What the layers of `torch_probe` launch: a kernel per call, and one more to add the parts of a product whose K is
+split, which is up to the device. The rotation of queries and keys swaps halves and multiplies twice; keys and values go
+to the cache; attention over a long context is split over the cache and merged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,16 +172,6 @@ class DecodeModel:
     def step_bytes(self) -> int:
         """Bytes of weights and cache that a step reads."""
         return self.layers * self.layer_bytes + self.head_bytes
-
-    @property
-    def kernels_per_layer(self) -> int:
-        """Kernels that one layer of a step launches."""
-        return len(LAYER)
-
-    @property
-    def kernels_per_step(self) -> int:
-        """Kernels that a step launches."""
-        return self.layers * self.kernels_per_layer + _AROUND_LAYERS
 
     @property
     def attention_flops(self) -> int:

@@ -7,12 +7,18 @@ from typing import Final
 
 from pega_tune.kernels.decode.geometry import (
     CHUNK_TOKENS,
+    PRODUCT_SHARED_PERCENT,
+    PRODUCT_THREADS,
+    ROW_THREADS,
+    ROW_VALUES,
     THREADS,
     UNIT_BYTES,
     WARPS,
+    Split,
     attention_blocks,
     chunks,
-    team_log2_of,
+    layer_ctas,
+    widest_blocks,
 )
 from pega_tune.kernels.decode.models import ELEMENT_BYTES, LAYER, DecodeModel, Operation, StepKind
 
@@ -27,7 +33,8 @@ FLOPS_PER_ROUND: Final = 4 * 2 * 16 * 8 * 8
 
 _WORD_BYTES: Final = 8
 _SUM_BYTES: Final = 4  # of one row of a product, a float32
-_OF_TWO: Final = (Operation.SINE, Operation.RESIDUAL, Operation.ACTIVATION, Operation.FFN_RESIDUAL)
+_OF_TWO: Final = (Operation.RESIDUAL, Operation.ACTIVATION, Operation.FFN_RESIDUAL)
+_SCALED: Final = (Operation.COSINE, Operation.SINE, Operation.KEYS, Operation.VALUES)
 
 
 class StepKernel(StrEnum):
@@ -35,23 +42,44 @@ class StepKernel(StrEnum):
 
     NORMALISE = "normalise"
     MULTIPLY_VECTOR = "multiply_vector"
+    ADD_PARTS = "add_parts"
     READ_CACHE = "read_cache"
     MERGE = "merge"
     MULTIPLY = "multiply"
     COMBINE = "combine"
+    SCALE = "scale"
     PICK = "pick"
     FILL = "fill"
 
 
+_ROW_KERNELS: Final = StepKernel.NORMALISE, StepKernel.COMBINE, StepKernel.SCALE
 _PRODUCTS: Final = {
-    StepKind.DECODE: (StepKernel.MULTIPLY_VECTOR, StepKernel.READ_CACHE, StepKernel.MERGE),
+    StepKind.DECODE: (
+        StepKernel.MULTIPLY_VECTOR,
+        StepKernel.ADD_PARTS,
+        StepKernel.READ_CACHE,
+        StepKernel.MERGE,
+    ),
     StepKind.PREFILL: (StepKernel.MULTIPLY,),
 }
 
 
 def kernels_of(kind: StepKind) -> tuple[StepKernel, ...]:
     """The kernels that steps of a kind launch, and the one that fills their memory."""
-    return StepKernel.NORMALISE, StepKernel.COMBINE, StepKernel.PICK, StepKernel.FILL, *_PRODUCTS[kind]
+    return *_ROW_KERNELS, StepKernel.PICK, StepKernel.FILL, *_PRODUCTS[kind]
+
+
+def threads_of(kernel: StepKernel) -> int:
+    """Threads of a CTA."""
+    if kernel in _ROW_KERNELS:
+        return ROW_THREADS
+    return PRODUCT_THREADS if kernel is StepKernel.MULTIPLY_VECTOR else THREADS
+
+
+def shared_bytes_of(kernel: StepKernel, most_bytes: int) -> int:
+    """Dynamic shared memory of a CTA, in units, where a CTA may have so much."""
+    percent = PRODUCT_SHARED_PERCENT if kernel is StepKernel.MULTIPLY_VECTOR else 0
+    return percent * most_bytes // 100 // UNIT_BYTES * UNIT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +88,15 @@ class Launch:
 
     Attributes:
         kernel: which.
-        blocks: CTAs of `THREADS` threads.
+        blocks: CTAs of `threads_of(kernel)` threads.
         arguments: all int64.
+        parts: of a product, each of which has as many CTAs; the second dimension of the grid.
     """
 
     kernel: StepKernel
     blocks: int
     arguments: tuple[int, ...]
+    parts: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,33 +107,37 @@ class StepSizes:
         weights: of all layers and the head.
         caches: keys and values of all layers.
         activations: of either of the two buffers between which kernels pass their results.
+        factors: of a row by which norms and rotations multiply; as in `torch_probe`, all layers have the same one.
         tokens: of the chosen tokens.
     """
 
     weights: int
     caches: int
     activations: int
+    factors: int
     tokens: int
 
     @classmethod
-    def of(cls, model: DecodeModel, widest_blocks: int) -> "StepSizes":
-        """The sizes for a model on a device that holds so many CTAs."""
+    def of(cls, model: DecodeModel, sms: int) -> "StepSizes":
+        """The sizes for a model on a device of so many SMs."""
         row_widths = (
             model.hidden,
             model.qkv_width,
             2 * model.query_width,
             *(2 * model.element_width(operation) for operation in LAYER),
         )
-        products = (model.vocabulary, *(model.matrix_shape(operation)[1] for operation in LAYER))
+        shapes = [shape for shape in map(model.matrix_shape, LAYER) if all(shape)]
+        products = (model.vocabulary, *(Split.of(shape, layer_ctas(sms)).parts * shape[1] for shape in shapes))
         results = (
             ELEMENT_BYTES * model.tokens * max(row_widths),
             ELEMENT_BYTES * model.batch * model.vocabulary,
             _SUM_BYTES * max(products),
-            _WORD_BYTES * THREADS * max(widest_blocks, attention_blocks(model)),
+            _WORD_BYTES * THREADS * max(widest_blocks(sms), attention_blocks(model)),
             INPUT_BYTES,
         )
         weights = model.layers * model.layer_weight_bytes + model.head_bytes
-        return cls(weights, model.layers * model.cache_bytes, max(results), TOKEN_BYTES * model.batch)
+        factors, tokens = ELEMENT_BYTES * max(model.hidden, model.head_dim), TOKEN_BYTES * model.batch
+        return cls(weights, model.layers * model.cache_bytes, max(results), factors, tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +147,7 @@ class StepAddresses:
     weights: int
     caches: int
     activations: tuple[int, int]
+    factors: int
     inputs: int
     tokens: int
 
@@ -120,11 +155,12 @@ class StepAddresses:
 class StepPlan:
     """Makes the launches of one step, in the order in which they run."""
 
-    def __init__(self, model: DecodeModel, addresses: StepAddresses, widest_blocks: int) -> None:
-        """Plans for a device that holds so many CTAs of the widest launches."""
+    def __init__(self, model: DecodeModel, addresses: StepAddresses, sms: int) -> None:
+        """Plans for a device of so many SMs."""
         self._model = model
         self._at = addresses
-        self._widest = widest_blocks
+        self._sms = sms
+        self._widest = widest_blocks(sms)
         self._rows = ELEMENT_BYTES * model.tokens
         self._buffers = addresses.activations
 
@@ -138,28 +174,32 @@ class StepPlan:
         weights, cache = self._at.weights, self._at.caches
         for _ in range(self._model.layers):
             for operation in LAYER:
-                yield self._operation(operation, weights, cache)
+                yield from self._operation(operation, weights, cache)
                 weights += self._model.weight_bytes(operation)
             cache += self._model.cache_bytes
         yield self._normalise()
-        yield self._product(head, (self._model.hidden, self._model.vocabulary), self._model.batch)
+        yield self._head(head)
         row = ELEMENT_BYTES * self._model.vocabulary
         yield Launch(StepKernel.PICK, self._model.batch, (self._buffers[0], row, self._at.tokens))
 
-    def _operation(self, operation: Operation, weights: int, cache: int) -> Launch:
+    def _operation(self, operation: Operation, weights: int, cache: int) -> Iterator[Launch]:
         model = self._model
         if operation in (Operation.NORM, Operation.FFN_NORM):
-            return self._normalise()
-        if operation is Operation.HEAD_NORM:
-            return self._normalise(model.heads + model.kv_heads, model.head_dim)
-        if operation is Operation.ATTENTION:
-            return self._attention(cache)
-        if operation is Operation.MERGE:
-            return self._merge()
-        if model.weight_bytes(operation):
-            return self._product(weights, model.matrix_shape(operation), model.tokens)
-        nbytes = self._rows * model.element_width(operation)
-        return self._combine(nbytes if operation in _OF_TWO else 0, nbytes)
+            yield self._normalise()
+        elif operation is Operation.HEAD_NORM:
+            yield self._normalise(model.heads + model.kv_heads, model.head_dim)
+        elif operation is Operation.ATTENTION:
+            yield self._attention(cache)
+        elif operation is Operation.MERGE:
+            yield self._merge()
+        elif model.weight_bytes(operation):
+            yield from self._product(weights, model.matrix_shape(operation))
+        else:
+            nbytes = self._rows * model.element_width(operation)
+            if operation in _SCALED:
+                yield self._scale(nbytes // ELEMENT_BYTES)
+                return
+            yield self._combine(nbytes if operation in _OF_TWO else 0, nbytes)
 
     def _pass_on(self) -> tuple[int, int]:
         """Where the last kernel wrote and where the next one writes."""
@@ -177,7 +217,7 @@ class StepPlan:
     def _normalise(self, rows_per_token: int = 1, width: int = 0) -> Launch:
         """One CTA per row, as every row needs its own sum; a row of so many values, or the whole of a token."""
         source, destination = self._pass_on()
-        arguments = source, ELEMENT_BYTES * (width or self._model.hidden), destination
+        arguments = source, ELEMENT_BYTES * (width or self._model.hidden), self._at.factors, destination
         return Launch(StepKernel.NORMALISE, self._model.tokens * rows_per_token, arguments)
 
     def _combine(self, distance: int, nbytes: int) -> Launch:
@@ -186,18 +226,43 @@ class StepPlan:
         count = nbytes // UNIT_BYTES
         return Launch(StepKernel.COMBINE, self._blocks(count), (source, source + distance, count, destination))
 
-    def _product(self, weights: int, shape: tuple[int, int], rows: int) -> Launch:
-        """Rows of activations times a matrix."""
+    def _scale(self, count: int) -> Launch:
+        """Rotation, and what goes to the cache: heads, each of whose values has a place that must be worked out."""
         source, destination = self._pass_on()
-        row_bytes = ELEMENT_BYTES * shape[0]
-        if self._model.kind is StepKind.DECODE:
-            team_log2 = team_log2_of(row_bytes)
-            arguments = weights, row_bytes, source, rows, team_log2, destination
-            # Exact: a width is a multiple of 8, and a CTA has at most as many rows.
-            return Launch(StepKernel.MULTIPLY_VECTOR, (shape[1] << team_log2) // THREADS, arguments)
-        rounds = self._rounds(2 * rows * shape[0] * shape[1])
-        operands = weights, row_bytes * shape[1], source, row_bytes * rows
+        arguments = source, self._model.head_dim, self._at.factors, count, destination
+        return Launch(StepKernel.SCALE, -(-count // (ROW_THREADS * ROW_VALUES)), arguments)
+
+    def _product(self, weights: int, shape: tuple[int, int]) -> Iterator[Launch]:
+        """A matrix of a layer; where K is split, another kernel adds the parts."""
+        if self._model.kind is StepKind.PREFILL:
+            yield self._multiply(weights, shape, self._model.tokens)
+            return
+        split = Split.of(shape, layer_ctas(self._sms))
+        yield self._multiply_vector(weights, shape, split)
+        if split.parts > 1:
+            source, destination = self._pass_on()
+            arguments = source, _SUM_BYTES * shape[1], split.parts, destination
+            yield Launch(StepKernel.ADD_PARTS, -(-shape[1] // THREADS), arguments)
+
+    def _head(self, weights: int) -> Launch:
+        """The logits: the one product that takes all SMs, as the widest matrix by far; K is never split."""
+        shape = self._model.hidden, self._model.vocabulary
+        if self._model.kind is StepKind.PREFILL:
+            return self._multiply(weights, shape, self._model.batch)
+        return self._multiply_vector(weights, shape, Split.head(shape))
+
+    def _multiply(self, matrix: int, shape: tuple[int, int], rows: int) -> Launch:
+        """Many rows of activations times a matrix."""
+        source, destination = self._pass_on()
+        row_bytes, rounds = ELEMENT_BYTES * shape[0], self._rounds(2 * rows * shape[0] * shape[1])
+        operands = matrix, row_bytes * shape[1], source, row_bytes * rows
         return Launch(StepKernel.MULTIPLY, self._widest, (*operands, destination, rounds))
+
+    def _multiply_vector(self, matrix: int, shape: tuple[int, int], split: Split) -> Launch:
+        """A row of activations per sequence times a matrix."""
+        source, destination = self._pass_on()
+        arguments = matrix, ELEMENT_BYTES * shape[0], shape[1], source, self._model.batch, destination
+        return Launch(StepKernel.MULTIPLY_VECTOR, split.columns, arguments, split.parts)
 
     def _attention(self, cache: int) -> Launch:
         """Queries over keys, and what that gives over values; of a prefill the products alone."""
@@ -219,12 +284,13 @@ class StepPlan:
             nbytes = self._rows * model.query_width
             return self._combine(nbytes, nbytes)
         source, destination = self._pass_on()
-        row_bytes = _WORD_BYTES * THREADS * chunks(model)
-        return Launch(StepKernel.MERGE, model.batch * model.kv_heads, (source, row_bytes, destination))
+        part_bytes = _WORD_BYTES * THREADS
+        arguments = source, part_bytes * chunks(model), part_bytes, destination
+        return Launch(StepKernel.MERGE, model.batch * model.kv_heads, arguments)
 
     def _blocks(self, count: int) -> int:
-        """CTAs for so many loads, one per thread as far as the device holds them."""
-        return min(-(-count // THREADS), self._widest)
+        """CTAs for so many units, one per thread as far as the widest launch has them."""
+        return min(-(-count // ROW_THREADS), self._widest)
 
     def _rounds(self, flops: int) -> int:
         """Rounds of every warp of the widest launch, so that all together make at least so many operations."""

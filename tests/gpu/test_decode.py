@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from pega_tune.errors import UsageError
 from pega_tune.kernels.context import PrimaryContext, call
 from pega_tune.kernels.decode.builtin import BuiltinStep, StepKernels
-from pega_tune.kernels.decode.geometry import THREADS
+from pega_tune.kernels.decode.geometry import GROUP_ROWS, ROW_THREADS, ROW_VALUES, THREADS, widest_blocks
 from pega_tune.kernels.decode.models import PRESETS, DecodeModel, StepKind
 from pega_tune.kernels.decode.probe import WARM_STEPS, BuiltinProbe, DecodeProbe, make_probe
 from pega_tune.kernels.decode.ring import RingState, StepRing
-from pega_tune.kernels.decode.step import Launch, StepKernel
+from pega_tune.kernels.decode.step import Launch, StepAddresses, StepKernel, StepPlan
 from pega_tune.kernels.decode.torch_probe import TorchMissingError, import_torch
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.memory import DeviceMemory, OutOfDeviceMemoryError
@@ -47,9 +47,10 @@ def steps_of(probe: DecodeProbe, steps: int) -> list[float]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_the_graph_holds_the_kernels_of_the_model(context: PrimaryContext, model: DecodeModel) -> None:
+def test_the_graph_holds_the_kernels_of_the_step(context: PrimaryContext, gpu: DeviceFacts, model: DecodeModel) -> None:
     with BuiltinStep(model, 0) as step:
-        assert step.nodes == model.kernels_per_step
+        plan = StepPlan(model, StepAddresses(0, 0, (0, 0), 0, 0, 0), gpu.identity.sm_count)
+        assert step.nodes == len(plan.launches())
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -111,7 +112,7 @@ class Bench:
         self._stack = stack
         self._stream = stack.enter_context(Stream())
         self._kernels = {kind: stack.enter_context(StepKernels(kind)) for kind in StepKind}
-        self.widest = self._kernels[StepKind.DECODE].widest_blocks
+        self.widest = widest_blocks(self._kernels[StepKind.DECODE].sms)
 
     def put(self, words: Words) -> int:
         memory = self._stack.enter_context(DeviceMemory(words.nbytes))
@@ -125,9 +126,14 @@ class Bench:
         self._stream.synchronize()
         return words
 
-    def run(self, kernel: StepKernel, blocks: int, *arguments: int) -> None:
+    def values(self, address: int, count: int) -> NDArray[np.float32]:
+        """So many bf16."""
+        halves = self.get(address, -(-count // 4)).view(np.uint16)[:count]
+        return (halves.astype(np.uint32) << 16).view(np.float32)
+
+    def run(self, kernel: StepKernel, blocks: int, *arguments: int, parts: int = 1) -> None:
         kind = StepKind.PREFILL if kernel is StepKernel.MULTIPLY else StepKind.DECODE
-        self._kernels[kind].launch(Launch(kernel, blocks, arguments), self._stream)
+        self._kernels[kind].launch(Launch(kernel, blocks, arguments, parts), self._stream)
         self._stream.synchronize()
 
 
@@ -146,16 +152,20 @@ def as_bf16(values: NDArray[np.float32]) -> Words:
 
 
 @pytest.mark.parametrize("vectors", [1, 3])
-@pytest.mark.parametrize("team_log2", [5, 6, 7, 8])
-@pytest.mark.parametrize("width", [8, 2560, 2568, 9728])
-def test_a_product_is_that_of_the_matrix_and_the_vector(bench: Bench, width: int, team_log2: int, vectors: int) -> None:
-    rows = 40 * THREADS >> team_log2
+@pytest.mark.parametrize("blocks", [1, 7, 16])
+@pytest.mark.parametrize(("width", "parts"), [(8, 1), (2560, 1), (2560, 3), (2568, 2), (9728, 5), (8192, 8)])
+def test_a_product_is_that_of_the_matrix_and_the_vector(
+    bench: Bench, width: int, parts: int, blocks: int, vectors: int
+) -> None:
+    rows = 1000
     weights, inputs = small_numbers(rows, width), small_numbers(vectors, width)
-    outputs = bench.put(np.zeros(rows // 2, np.int64))
-    arguments = bench.put(as_bf16(weights)), 2 * width, bench.put(as_bf16(inputs)), vectors, team_log2, outputs
-    bench.run(StepKernel.MULTIPLY_VECTOR, 40, *arguments)
+    products, outputs = (bench.put(np.full(count * rows // 2, -1, np.int64)) for count in (parts, 1))
+    operands = bench.put(as_bf16(weights)), 2 * width, rows, bench.put(as_bf16(inputs)), vectors
+    bench.run(StepKernel.MULTIPLY_VECTOR, blocks, *operands, products, parts=parts)
+    bench.run(StepKernel.ADD_PARTS, -(-rows // THREADS), products, 4 * rows, parts, outputs)
     made = bench.get(outputs, rows // 2).view(np.float32)
-    assert (made == (weights * inputs[np.arange(rows) % vectors]).sum(1)).all()
+    assert (made == (weights * inputs[np.arange(rows) // GROUP_ROWS % vectors]).sum(1)).all()
+    assert (bench.get(products, parts * rows // 2).view(np.float32).reshape(parts, rows).sum(0) == made).all()
 
 
 @pytest.mark.parametrize(("tokens", "chunk_tokens"), [(1, 128), (128, 128), (129, 128), (2048, 128), (500, 7)])
@@ -178,10 +188,37 @@ def test_attention_reads_every_byte_of_keys_and_values(bench: Bench, tokens: int
 def test_every_part_of_attention_is_merged(bench: Bench) -> None:
     parts = random_words(8 * 16 * THREADS)
     outputs = bench.put(np.zeros(8 * THREADS, np.int64))
-    bench.run(StepKernel.MERGE, 8, bench.put(parts), parts.nbytes // 8, outputs)
+    bench.run(StepKernel.MERGE, 8, bench.put(parts), parts.nbytes // 8, THREADS * 8, outputs)
+    scores = parts.reshape(8, 16, THREADS)[:, :, 0]
     with np.errstate(over="ignore"):
-        merged = bench.get(outputs, 8 * THREADS).reshape(8, -1).sum(1)
-        assert (merged == parts.reshape(8, -1).sum(1)).all()
+        # Beside its words a thread adds how many of its CTA's have met a score above 0.
+        extra = bench.get(outputs, 8 * THREADS).reshape(8, -1).sum(1) - parts.reshape(8, -1).sum(1)
+    assert (extra == THREADS * (scores > 0).sum(1)).all()
+
+
+@pytest.mark.parametrize("width", [8, 128, 2560, 4096])
+def test_rows_are_normalised_and_multiplied(bench: Bench, width: int) -> None:
+    rows, factors = small_numbers(5, width) + 8, small_numbers(1, width)
+    outputs = bench.put(np.zeros(5 * width // 4, np.int64))
+    places = bench.put(as_bf16(rows)), 2 * width, bench.put(as_bf16(factors))
+    bench.run(StepKernel.NORMALISE, 5, *places, outputs)
+    wanted = rows / np.sqrt((rows**2).mean(1, keepdims=True)) * factors
+    np.testing.assert_allclose(bench.values(outputs, 5 * width).reshape(5, -1), wanted, rtol=2**-6)
+
+
+@pytest.mark.parametrize(("count", "width"), [(8, 8), (1024, 128), (5120, 128), (960, 96)])
+def test_every_value_is_multiplied_by_the_factor_of_its_column(bench: Bench, count: int, width: int) -> None:
+    values, factors = small_numbers(count), small_numbers(width)
+    outputs = bench.put(np.full(count // 4 + 1, -1, np.int64))
+    places = bench.put(as_bf16(values)), width, bench.put(as_bf16(factors))
+    bench.run(StepKernel.SCALE, -(-count // (ROW_VALUES * ROW_THREADS)), *places, count, outputs)
+    assert (bench.values(outputs, count) == values * np.resize(factors, count)).all()
+    assert bench.get(outputs, count // 4 + 1)[-1] == -1
+
+
+def test_an_sm_holds_one_cta_of_a_product(context: PrimaryContext) -> None:
+    with StepKernels(StepKind.DECODE) as kernels:
+        assert kernels.resident_blocks(StepKernel.MULTIPLY_VECTOR) == 1
 
 
 def test_element_wise_work_makes_every_unit_of_two(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 SIMULATED_PREFIX = "sim:"
+REPLAYED_PREFIX = "replay:"
 
 
 class Match(StrEnum):
@@ -126,7 +127,8 @@ class DeviceFacts:
     """One device on one host.
 
     Attributes:
-        uuid: as CUDA reports it, `GPU-...` or `MIG-...`; `sim:NAME` for a simulated device.
+        uuid: as CUDA reports it, `GPU-...` or `MIG-...`; `sim:NAME` for a simulated device; `replay:` and the UUID for
+            one whose recording is replayed.
         identity: what it is.
         staleness: what may drift.
         provenance: what is only recorded.
@@ -143,14 +145,23 @@ class DeviceFacts:
         return self.uuid.startswith(SIMULATED_PREFIX)
 
     @property
+    def replayed(self) -> bool:
+        """Whether a recording answers in place of the device, which exists, but is not here."""
+        return self.uuid.startswith(REPLAYED_PREFIX)
+
+    @property
     def class_id(self) -> str:
-        """The device class; that of a simulated device can equal no real one's."""
-        return ("sim-" if self.simulated else "") + self.identity.class_id
+        """The device class; that of a simulated or replayed device can equal no real one's."""
+        return self._unreal + self.identity.class_id
 
     @property
     def family_id(self) -> str:
-        """The device family; that of a simulated device can equal no real one's."""
-        return ("sim-" if self.simulated else "") + self.identity.family_id
+        """The device family; that of a simulated or replayed device can equal no real one's."""
+        return self._unreal + self.identity.family_id
+
+    @property
+    def _unreal(self) -> str:
+        return "sim-" if self.simulated else "replay-" if self.replayed else ""
 
     def to_json(self) -> dict[str, Any]:
         """The facts as nested JSON objects."""
@@ -166,9 +177,18 @@ class DeviceFacts:
         identity = dict(data["identity"])
         identity["compute_capability"] = tuple(identity["compute_capability"])
         identity["max_link"] = _link(identity.get("max_link"))
-        staleness = dict(data["staleness"])
-        staleness["trained_link"] = _link(staleness.get("trained_link"))
-        return cls(data["uuid"], Identity(**identity), Staleness(**staleness), Provenance(**data["provenance"]))
+        staleness = staleness_from_json(data["staleness"])
+        return cls(data["uuid"], Identity(**identity), staleness, Provenance(**data["provenance"]))
+
+
+def staleness_from_json(data: Mapping[str, Any]) -> Staleness:
+    """From what `dataclasses.asdict` makes of one.
+
+    Raises:
+        TypeError: the object holds something else.
+    """
+    content = dict(data)
+    return Staleness(**(content | {"trained_link": _link(content.get("trained_link"))}))
 
 
 def _link(data: Mapping[str, int] | None) -> Link | None:

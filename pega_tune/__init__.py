@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Auto", "__version__"]
+__all__ = ["Auto", "LiveAuto", "__version__"]
 
 if TYPE_CHECKING:
     from pega_tune.profiles.policy.auto import Auto
+    from pega_tune.profiles.policy.live import LiveAuto
 
 
 def __getattr__(name: str) -> Any:
@@ -15,4 +16,8 @@ def __getattr__(name: str) -> Any:
         from pega_tune.profiles.policy.auto import Auto
 
         return Auto
+    if name == "LiveAuto":
+        from pega_tune.profiles.policy.live import LiveAuto
+
+        return LiveAuto
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

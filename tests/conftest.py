@@ -2,21 +2,30 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from tests.helpers.cli import Program
+from tests.helpers.postgresql import Server, start_server
 
 # A slow machine is no reason for a test to fail.
 settings.register_profile("pega-tune", deadline=None)
 settings.load_profile("pega-tune")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--fleet-seconds", type=float, default=3, help="how long publishers and pullers share a PostgreSQL server"
+    )
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_database_of_the_user() -> None:
-    os.environ.pop("PEGA_TUNE_DB", None)
+    for variable in ("PEGA_TUNE_DB", "PEGA_TUNE_FLEET"):
+        os.environ.pop(variable, None)
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -30,3 +39,10 @@ def _signals_as_in_a_terminal() -> None:
 def program(tmp_path: Path) -> Program:
     """The real program, with a database and a home of its own, on a machine without a GPU."""
     return Program(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[Server]:
+    """A PostgreSQL server, started for the first test that needs one."""
+    with start_server() as server:
+        yield server

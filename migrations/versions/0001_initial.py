@@ -19,7 +19,9 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    raise NotImplementedError("there is no way back but a backup: `pega-tune db upgrade` makes one before it begins")
+    raise NotImplementedError(
+        "there is no way back but a backup: `pega-tune db upgrade` keeps one of a file, `pega-tune db backup` makes one"
+    )
 
 
 def _create_devices() -> None:

@@ -1,76 +1,108 @@
-"""From a question and a table, or the rule, to a decision. Pure."""
+"""From a question and a table, or the rule, to the decisions of their cells. Pure."""
 
 from dataclasses import dataclass, replace
 
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.choose import Choice, Demand, choose
-from pega_tune.profiles.policy.decision import Decision, Expected, Place
+from pega_tune.profiles.policy.decision import Decision, Expected, Origin, Place
 from pega_tune.profiles.policy.explain import not_measured, why_chosen, why_nearest, why_ruled
-from pega_tune.profiles.policy.rule import rule
+from pega_tune.profiles.policy.grid import Frame
+from pega_tune.profiles.policy.question import Question
+from pega_tune.profiles.policy.rule import DIRECT_BELOW_RANGES, DIRECT_FROM_RANGE_BYTES, rule
 from pega_tune.profiles.policy.table import Table
-from pega_tune.profiles.policy.terms import Colocation, Evidence, Runtime, Tier
+from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint
+
+RULE_FRAME = Frame((1, DIRECT_BELOW_RANGES), (1, DIRECT_FROM_RANGE_BYTES))
+"""The rule is the same for every shape between its constants."""
+
+
+def frame_of(table: Table) -> Frame:
+    """The cells of a table."""
+    return Frame(table.range_edges, table.size_edges, table.measured_ranges, table.measured_sizes, table.measured_bytes)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One look-up, in checked words.
+class Chosen:
+    """A choice in a table cell.
 
     Attributes:
-        shape: what is to be moved.
-        demand: what is asked of the plan.
-        colocation: where decode runs; None leaves it to the profile.
-        runtime: which plans the caller can run.
+        table: whose cell.
+        cell: its index.
+        demand: what was asked of the plan.
+        choice: what was chosen there.
+        covered: the shape lies inside what was measured.
     """
 
-    shape: TransferShape
+    table: Table
+    cell: int
     demand: Demand
-    colocation: Colocation | None
-    runtime: Runtime
+    choice: Choice
+    covered: bool
+
+    def why(self) -> str:
+        """One sentence on the plan and one on the cell."""
+        if self.covered:
+            return why_chosen(self.table, self.cell, self.choice)
+        return why_nearest(self.table, self.cell, self.choice.option.plan)
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """The profile behind an answer.
+class Ruled:
+    """A plan of the rule.
 
     Attributes:
-        profile_id: its id.
-        tier: how closely it fits the device.
-        simulated: it is of a simulated device.
-        age_s: seconds since it was made.
+        plan: the plan's name.
+        reason: why, as the predicate of a sentence about the plan.
     """
 
-    profile_id: str
-    tier: Tier
-    simulated: bool
-    age_s: float
+    plan: str
+    reason: str
+
+    def why(self) -> str:
+        """One sentence on the plan."""
+        return why_ruled(self.plan, self.reason)
 
 
-def from_table(question: Question, table: Table, origin: Origin, warnings: tuple[str, ...]) -> Decision:
-    """The best plan of a shape's cell; outside what was measured, that of the nearest, with nothing predicted."""
-    shape, demand = question.shape, question.demand
-    if demand.step_s is None and table.step_s is not None:
-        demand = replace(demand, step_s=table.step_s)
-    size = shape.average_range_bytes
-    options = table.look_up(shape.merged_ranges, size)
-    choice = choose(options, demand, table.margin)
-    covered = table.covers(shape.merged_ranges, size)
-    return Decision(
-        plan=choice.option.plan,
-        predicted=_expected(choice) if covered else Expected(),
-        predicted_for=Place(*table.centre(shape.merged_ranges, size)) if covered else None,
-        budget_met=covered and choice.budget_met,
-        direction=shape.direction,
-        objective=demand.objective,
-        runtime=question.runtime,
-        colocation=table.colocation,
-        tier=origin.tier,
-        profile=origin.profile_id,
-        evidence=choice.evidence if covered else Evidence.NONE,
-        simulated=origin.simulated,
-        age_s=origin.age_s,
-        why=why_chosen(shape, table, options, choice) if covered else why_nearest(shape, table, choice.option.plan),
-        warnings=warnings if covered else (*warnings, not_measured(shape, table)),
-    )
+@dataclass(frozen=True, slots=True)
+class TableAnswers:
+    """A table's answers to a question.
+
+    Attributes:
+        question: what is asked.
+        table: what answers.
+        frame: its cells.
+        origin: the profile that it is of.
+        warnings: what may be wrong with every answer, a sentence each.
+    """
+
+    question: Question
+    table: Table
+    frame: Frame
+    origin: Origin
+    warnings: tuple[str, ...]
+
+    def decision(self, cell: int, covered: bool) -> Decision:
+        """The best plan of a cell; for shapes outside what was measured, the same with nothing predicted."""
+        table, question = self.table, self.question
+        demand = question.demand
+        if demand.step_s is None and table.step_s is not None:
+            demand = replace(demand, step_s=table.step_s)
+        choice = choose(table.cells[cell], demand, table.margin)
+        return Decision(
+            plan=choice.option.plan,
+            predicted=_expected(choice) if covered else Expected(),
+            predicted_for=Place(*table.centre(*table.corner(cell))) if covered else None,
+            budget_met=covered and choice.budget_met,
+            direction=question.direction,
+            objective=demand.objective,
+            runtime=question.runtime,
+            colocation=table.colocation,
+            hint=table.hint,
+            origin=self.origin,
+            evidence=choice.evidence if covered else Evidence.NONE,
+            basis=Chosen(table, cell, demand, choice, covered),
+            warnings=self.warnings if covered else (*self.warnings, not_measured(table)),
+        )
 
 
 def _expected(choice: Choice) -> Expected:
@@ -78,23 +110,42 @@ def _expected(choice: Choice) -> Expected:
     return Expected(predicted.time_s, predicted.stall_s, predicted.completion_p99_s)
 
 
-def from_rule(question: Question, warnings: tuple[str, ...]) -> Decision:
-    """The plan of the rule, of which nothing is known."""
-    plan, reason = rule(question.shape, question.demand.objective, question.runtime)
-    return Decision(
-        plan=plan,
-        predicted=Expected(),
-        predicted_for=None,
-        budget_met=False,
-        direction=question.shape.direction,
-        objective=question.demand.objective,
-        runtime=question.runtime,
-        colocation=question.colocation or Colocation.IDLE,
-        tier=Tier.RULE,
-        profile=None,
-        evidence=Evidence.NONE,
-        simulated=False,
-        age_s=None,
-        why=why_ruled(plan, reason),
-        warnings=warnings,
-    )
+@dataclass(frozen=True, slots=True)
+class RuleAnswers:
+    """The rule's answers to a question.
+
+    Attributes:
+        question: what is asked.
+        warnings: what may be wrong with every answer, a sentence each.
+    """
+
+    question: Question
+    warnings: tuple[str, ...]
+
+    @property
+    def frame(self) -> Frame:
+        """Its cells."""
+        return RULE_FRAME
+
+    def decision(self, cell: int, covered: bool) -> Decision:  # noqa: ARG002  (the rule covers every shape)
+        """The plan of the rule, of which nothing is known."""
+        question = self.question
+        row, column = divmod(cell, len(RULE_FRAME.size_edges))
+        ranges, size = RULE_FRAME.range_edges[row], RULE_FRAME.size_edges[column]
+        shape = TransferShape(ranges, ranges * size, question.direction)
+        plan, reason = rule(shape, question.demand.objective, question.runtime)
+        return Decision(
+            plan=plan,
+            predicted=Expected(),
+            predicted_for=None,
+            budget_met=False,
+            direction=question.direction,
+            objective=question.demand.objective,
+            runtime=question.runtime,
+            colocation=question.colocation or Colocation.IDLE,
+            hint=Hint.NONE,
+            origin=Origin(),
+            evidence=Evidence.NONE,
+            basis=Ruled(plan.key, reason),
+            warnings=self.warnings,
+        )

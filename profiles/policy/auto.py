@@ -1,42 +1,43 @@
 """The run-time look-up: the shape of a transfer in, a copy plan out."""
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Unpack
 
-from pega_tune.errors import DeviceError
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.shape import Direction, TransferShape
-from pega_tune.profiles.policy.answer import Origin, Question, from_rule, from_table
-from pega_tune.profiles.policy.choose import DEFAULT_BUDGET, DEFAULT_PERIOD_S, Demand
-from pega_tune.profiles.policy.decision import Decision
-from pega_tune.profiles.policy.errors import ProfileDatabaseError, QuestionError
-from pega_tune.profiles.policy.reader import check_database, find_profile
-from pega_tune.profiles.policy.settings import database_url, sqlite_path, visible_devices
+from pega_tune.profiles.policy.choose import DEFAULT_BUDGET, DEFAULT_PERIOD_S
+from pega_tune.profiles.policy.decision import Decision, Origin
+from pega_tune.profiles.policy.lookup import Grids, Lookup
+from pega_tune.profiles.policy.question import Asked, Terms, Words, known_of, words_of
+from pega_tune.profiles.policy.sources import (
+    PACKAGED,
+    Probe,
+    Sources,
+    database_path,
+    find_subject,
+    load_bundle,
+    probe_devices,
+    require_facts,
+    require_file,
+)
 from pega_tune.profiles.policy.stored import StoredProfile
-from pega_tune.profiles.policy.table import Table
-from pega_tune.profiles.policy.terms import Colocation, Objective, Runtime, Tier, parse_word
+from pega_tune.profiles.policy.terms import Objective, Runtime, Tier, parse_word
 
-DEFAULT_COLOCATION = Colocation.TIME_SLICED
-HOST_RUNS_UNUSED = "the number of host runs changes nothing: no table depends on it yet"
-
-Probe: TypeAlias = Callable[[], tuple[DeviceFacts, ...]]
-TableKey: TypeAlias = tuple[Direction, Colocation, Runtime]
-
-
-def probe_devices() -> tuple[DeviceFacts, ...]:
-    """The GPUs of this host, in the order of CUDA."""
-    from pega_tune.kernels.probe import list_devices  # late: most callers bring their facts, or need none
-
-    return list_devices(visible_devices())
+if TYPE_CHECKING:
+    from pega_tune.profiles.policy.explanation import Explanation
+    from pega_tune.profiles.policy.many import Decisions
+    from pega_tune.profiles.policy.many_shapes import Integers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Auto:
     """Answers how to run a transfer. Immutable: threads may share one.
+
+    What was answered is kept inside, without a lock: an answer that two threads work out at once is the same.
 
     Attributes:
         profile: what was learnt; None leaves the rule.
@@ -49,12 +50,19 @@ class Auto:
     tier: Tier = Tier.RULE
     warnings: tuple[str, ...] = ()
     clock: Callable[[], float] = time.time
-    _tables: Mapping[TableKey, Table] = field(init=False, repr=False)
+    _lookup: Lookup = field(init=False, repr=False)
+    _answers: Mapping[Words, Grids] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        tables = self.profile.policy.tables if self.profile else ()
-        index = {(table.direction, table.colocation, table.runtime): table for table in tables}
-        object.__setattr__(self, "_tables", MappingProxyType(index))
+        profile = self.profile
+        if profile is None:
+            lookup = Lookup((), Origin(), self.warnings)
+        else:
+            made_s = profile.created_at.timestamp()
+            origin = Origin(profile.profile_id, self.tier, profile.device.simulated, made_s, self.clock)
+            lookup = Lookup(profile.policy.tables, origin, self.warnings)
+        object.__setattr__(self, "_lookup", lookup)
+        object.__setattr__(self, "_answers", lookup.answers)
 
     @classmethod
     def for_device(
@@ -64,10 +72,12 @@ class Auto:
         *,
         allow_drafts: bool = False,
         probe: Probe = probe_devices,
+        packaged: Path = PACKAGED,
     ) -> "Auto":
         """Looks up the profile of a device: reads one row of an SQLite database, and creates and migrates nothing.
 
-        Without a device, a database or a fitting profile the rule answers, and its warnings say why.
+        Where no stored profile fits, a bundled one of the same class or family answers; without that, or without a
+        device, the rule does. The warnings say why.
 
         Args:
             facts: the device; None takes the first that CUDA shows. Looking initialises the CUDA driver in this
@@ -75,31 +85,37 @@ class Auto:
             db: path or SQLite URL; None takes `PEGA_TUNE_DB`, else the file in the per-user data directory.
             allow_drafts: use profiles that are not published, too.
             probe: lists the devices if `facts` is None.
+            packaged: folder of the bundled profiles.
 
         Raises:
             UsageError: `facts` are none, or `db` is no database at all.
             DataError: the database is not SQLite, not readable, not ours, or of another schema.
         """
-        _require_types(facts, db)
-        url = database_url(None if db is None else str(db))
-        path = sqlite_path(url)
-        if path is None:
-            scheme = url.partition("://")[0]
-            raise ProfileDatabaseError(f"profiles are looked up in SQLite, not {scheme}", "give an SQLite file")
-        seen: tuple[str, ...] = ()
-        if facts is None:
-            check_database(path)  # a wrong path is an error without a GPU, too
-            try:
-                devices = probe()
-            except DeviceError as error:
-                return cls(warnings=(f"the rule answers: {error.message}",))
-            if not devices:
-                return cls(warnings=("the rule answers: no device is visible",))
-            facts = devices[0]
-            seen = (f"the first of {len(devices)} devices answers: {facts.uuid}",) if len(devices) > 1 else ()
-        found = find_profile(path, facts, allow_drafts=allow_drafts)
-        unused = found.unused or f"no profile fits {facts.uuid} in {path}: run pega-tune sweep"
-        return cls(found.profile, found.tier, (*seen, *found.warnings, *(() if found.profile else (unused,))))
+        require_facts(facts)
+        path = database_path(db)
+        subject = find_subject(facts, path, probe)
+        if subject.device is None:
+            return cls(warnings=subject.notes)
+        found = Sources(path, allow_drafts, packaged).find(subject.device)
+        return cls(found.profile, found.tier, (*subject.notes, *found.all_warnings))
+
+    @classmethod
+    def load(cls, bundle: str | Path, facts: DeviceFacts | None = None, *, allow_drafts: bool = False) -> "Auto":
+        """Answers from a bundle, as `pega-tune export` writes them; needs no database.
+
+        Args:
+            bundle: path of the file.
+            facts: the device to run on; None checks nothing, and the warnings say so.
+            allow_drafts: use a profile that is not published, too.
+
+        Raises:
+            UsageError: `facts` are none, or `bundle` is no path.
+            DataError: the file is no bundle, or damaged, or its profile is not published or does not fit the device.
+        """
+        require_facts(facts)
+        require_file(bundle)
+        found = load_bundle(Path(bundle), facts, allow_drafts=allow_drafts)
+        return cls(found.profile, found.tier, found.all_warnings)
 
     @classmethod
     def from_profile(cls, profile: StoredProfile, tier: Tier = Tier.BOARD) -> "Auto":
@@ -124,8 +140,13 @@ class Auto:
         colocation: str | None = None,
         runtime: str = Runtime.FULL,
         host_runs: int | None = None,
+        alignment: int | None = None,
+        pitch: int | None = None,
     ) -> Decision:
-        """How to run a transfer. Does no I/O and takes no lock.
+        """How to run a transfer. Does no I/O and takes no lock; what was asked before is not worked out again.
+
+        What is known of how the ranges lie lets plans answer that need it (`staged`, `pitched`), if the runtime is
+        `full`; without it, the best plan that needs no such knowledge does.
 
         Args:
             merged_ranges: ranges per direction, after joining those adjacent on both sides.
@@ -137,45 +158,72 @@ class Auto:
             step_s: undisturbed decode step in seconds; None takes the step that the profile was measured beside.
             colocation: `idle`, `same-context`, `time-sliced` or `mps`; None takes `time-sliced` if it was measured.
             runtime: plans that the caller can run: `pegaflow`, `kernel-options` or `full`.
-            host_runs: runs that are adjacent on the host side; checked, but no table depends on it yet, and a warning
-                says so.
+            host_runs: runs that are adjacent on the host side; None if unknown.
+            alignment: largest power of two, at most 16, dividing every address and size; None if unknown. It changes
+                no answer yet.
+            pitch: device stride in bytes if the ranges are one arithmetic progression; None if not, or unknown.
 
         Raises:
             UsageError: an unknown word, or a number out of its range.
         """
-        if host_runs is not None and not 1 <= host_runs <= merged_ranges:
-            raise QuestionError(f"host runs are 1 to the number of ranges, not {host_runs}")
-        question = Question(
-            TransferShape(merged_ranges, total_bytes, parse_word(Direction, direction), host_runs),
-            Demand(parse_word(Objective, objective), budget, period_s, step_s),
-            None if colocation is None else parse_word(Colocation, colocation),
-            parse_word(Runtime, runtime),
-        )
-        return self._answer(question, () if host_runs is None else (HOST_RUNS_UNUSED,))
+        words = (direction, objective, budget, period_s, step_s, colocation, runtime)
+        try:
+            grids = self._answers[words]
+            size = total_bytes // merged_ranges
+            if host_runs is None and alignment is None and pitch is None:
+                grid = grids[0]
+            else:
+                grid = grids[known_of(merged_ranges, size, host_runs, alignment, pitch)]
+            rows = grid.kept[bisect_right(grid.products, merged_ranges * size)]
+            decision = rows[bisect_right(grid.rows, merged_ranges)][bisect_right(grid.columns, size)]
+            if decision is not None:
+                return decision
+        except (KeyError, TypeError, ZeroDivisionError):  # not asked before, or senseless: then the slow way refuses it
+            pass
+        shape = TransferShape(merged_ranges, total_bytes, parse_word(Direction, direction), host_runs, alignment, pitch)
+        return self._lookup.ask(words, shape)
 
-    def _answer(self, question: Question, notes: tuple[str, ...]) -> Decision:
-        warnings = (*self.warnings, *notes)
-        if self.profile is None:
-            return from_rule(question, warnings)
-        direction, runtime = question.shape.direction, question.runtime
-        wanted = question.colocation or DEFAULT_COLOCATION
-        table = self._tables.get((direction, wanted, runtime))
-        if table is None:
-            table = self._tables.get((direction, Colocation.IDLE, runtime))
-            if table is None:
-                missing = f"the profile has no table for {direction}, {runtime}: the rule answers"
-                return from_rule(question, (*warnings, missing))
-            warnings += (f"{wanted} was not measured: what was measured without decode (idle) answers",)
-        age_s = max(0.0, self.clock() - self.profile.created_at.timestamp())
-        origin = Origin(self.profile.profile_id, self.tier, self.profile.device.simulated, age_s)
-        return from_table(question, table, origin, warnings)
+    def explain(
+        self, merged_ranges: int, total_bytes: int, direction: str = Direction.BOTH, **asked: Unpack[Asked]
+    ) -> "Explanation":
+        """What `decide` answers to the same question, with the rivals of the plan and what the answer rests on.
 
+        Raises:
+            UsageError: as `decide`.
+        """
+        from pega_tune.profiles.policy.explanation import explain  # late: serving code decides, and hardly asks why
 
-def _require_types(facts: object, db: object) -> None:
-    if facts is not None and not isinstance(facts, DeviceFacts):
-        raise QuestionError(
-            f"a device is told by its DeviceFacts, not by {facts!r}",
-            "pega_tune.autotune.devices.find_device('sim:h200').facts gives those of a simulated device",
-        )
-    if db is not None and not isinstance(db, str | Path):
-        raise QuestionError(f"a database is told by a path or a URL, not by {db!r}")
+        decision = self.decide(merged_ranges, total_bytes, direction, **asked)
+        layout = asked.get("host_runs"), asked.get("alignment"), asked.get("pitch")
+        return explain(decision, TransferShape(merged_ranges, total_bytes, decision.direction, *layout))
+
+    def decide_many(
+        self,
+        merged_ranges: "Integers",
+        total_bytes: "Integers",
+        direction: str = Direction.BOTH,
+        *,
+        host_runs: "Integers | int | None" = None,
+        alignment: "Integers | int | None" = None,
+        pitch: "Integers | int | None" = None,
+        **terms: Unpack[Terms],
+    ) -> "Decisions":
+        """What `decide` answers for each of N shapes. Loads numpy.
+
+        Args:
+            merged_ranges: (N,) ranges per direction of each shape.
+            total_bytes: (N,) bytes per direction.
+            direction: of all.
+            host_runs: of all, or (N,) of each; 0 where it is not known.
+            alignment: likewise.
+            pitch: likewise.
+            terms: objective, budget, period_s, step_s, colocation and runtime of all.
+
+        Raises:
+            UsageError: an unknown word, or a number out of its range; the message names the first shape with one.
+        """
+        from pega_tune.profiles.policy.many import decide_shapes
+        from pega_tune.profiles.policy.many_shapes import Layouts, check_shapes
+
+        answers = self._lookup.prepared(words_of(direction, terms))
+        return decide_shapes(check_shapes(merged_ranges, total_bytes, Layouts(host_runs, alignment, pitch)), answers)

@@ -76,27 +76,29 @@ def choose(options: Sequence[Option], demand: Demand, margin: float) -> Choice:
     sustainable = [option for option in options if option.predicted.latency_s < demand.period_s]
     if not sustainable:
         option = _least(options, _latency)
-        return Choice(option, False, _evidence(option), "is the quickest, though none completes within the period")
+        return Choice(option, False, evidence_of(option), "is the quickest, though none completes within the period")
     if demand.objective is Objective.THROUGHPUT:
         option = _fastest(sustainable, margin)
-        return Choice(option, True, _evidence(option), "takes the least time, within the noise")
-    known = [option for option in sustainable if _evidence(option) is Evidence.MEASURED]
+        return Choice(option, True, evidence_of(option), "takes the least time, within the noise")
+    known = [option for option in sustainable if evidence_of(option) is not Evidence.NONE]
     return _with_evidence(known, demand) if known else _without_evidence(sustainable, demand, margin)
 
 
 def _with_evidence(options: Sequence[Option], demand: Demand) -> Choice:
     least_stall = _least(options, _stall)
     if demand.objective is Objective.STRICT:
-        return Choice(least_stall, True, Evidence.MEASURED, "stalls decode the least")
-    fits, limit = _limit(demand)
+        return Choice(least_stall, True, evidence_of(least_stall), "stalls decode the least")
+    fits, limit = promise_of(demand)
     within = [option for option in options if fits(option)]
     if within:
         reason = f"completes first of those that {limit}"
-        return Choice(_least(within, _latency), True, Evidence.MEASURED, reason)
-    return Choice(least_stall, False, Evidence.MEASURED, f"stalls decode the least, as no plan is known to {limit}")
+        first = _least(within, _latency)
+        return Choice(first, True, evidence_of(first), reason)
+    reason = f"stalls decode the least, as no plan is known to {limit}"
+    return Choice(least_stall, False, evidence_of(least_stall), reason)
 
 
-def _limit(demand: Demand) -> tuple[Callable[[Option], bool], str]:
+def promise_of(demand: Demand) -> tuple[Callable[[Option], bool], str]:
     """What an option must keep under `balanced` or `tail-bounded`, and how to say so."""
     if demand.objective is Objective.BALANCED:
         most_extra_s = MAX_ITL_COST * demand.period_s
@@ -110,7 +112,7 @@ def _without_evidence(options: Sequence[Option], demand: Demand, margin: float) 
     if demand.objective is Objective.BALANCED:
         reason = "takes the least time, within the noise; what it costs decode was not measured"
         return Choice(_fastest(options, margin), False, Evidence.NONE, reason)
-    gentlest = min(options, key=lambda option: (*_burden(option.plan), _latency(option), option.plan.key))
+    gentlest = min(options, key=lambda option: (*burden(option.plan), _latency(option), option.plan.key))
     return Choice(gentlest, False, Evidence.NONE, "holds the fewest threads; what it costs decode was not measured")
 
 
@@ -123,19 +125,20 @@ def _least(options: Sequence[Option], cost_s: Callable[[Option], float]) -> Opti
     """The option of least cost; exact ties go to fewer resident threads, then the simpler plan, then its key."""
     least_s = min(map(cost_s, options))
     tied = [option for option in options if cost_s(option) == least_s]
-    return tied[0] if len(tied) == 1 else min(tied, key=lambda option: (*_burden(option.plan), option.plan.key))
+    return tied[0] if len(tied) == 1 else min(tied, key=lambda option: (*burden(option.plan), option.plan.key))
 
 
-def _burden(plan: AnyPlan) -> tuple[int, int]:
+def burden(plan: AnyPlan) -> tuple[int, int]:
     """Resident threads, then how far from the simplest backend."""
     legs = (plan,) if isinstance(plan, CopyPlan) else (plan.load, plan.save)
     return plan.resident_threads, max(BY_SIMPLICITY.index(leg.backend) for leg in legs)
 
 
-def _evidence(option: Option) -> Evidence:
+def evidence_of(option: Option) -> Evidence:
+    """What the claim of an option about decode rests on."""
     predicted = option.predicted
     unknown = predicted.stall_s is None or predicted.extra_s is None
-    return Evidence.NONE if unknown else Evidence.MEASURED
+    return Evidence.NONE if unknown else Evidence.FITTED if option.fitted else Evidence.MEASURED
 
 
 def _latency(option: Option) -> float:

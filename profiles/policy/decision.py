@@ -1,11 +1,13 @@
 """The answer to a look-up."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
 
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import Direction
-from pega_tune.profiles.policy.terms import Colocation, Evidence, Objective, Runtime, Tier
+from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint, Objective, Runtime, Tier
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,40 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """The profile behind an answer; as it stands, the rule.
+
+    Attributes:
+        profile_id: its id; None for the rule.
+        tier: how closely it fits the device.
+        simulated: it is of a simulated device.
+        created_at_s: when it was made, in seconds since the epoch; None for the rule.
+        clock: seconds since the epoch, now.
+    """
+
+    profile_id: str | None = None
+    tier: Tier = Tier.RULE
+    simulated: bool = False
+    created_at_s: float | None = None
+    clock: Callable[[], float] = field(default=time.time, compare=False, repr=False)
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since it was made, not negative; None for the rule."""
+        return None if self.created_at_s is None else max(0.0, self.clock() - self.created_at_s)
+
+
+class Basis(Protocol):
+    """What a decision rests on."""
+
+    def why(self) -> str:
+        """One or two sentences."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
-    """How to run a transfer, and how far to trust it.
+    """How to run a transfer, and how far to trust it. Shared by all shapes of a table cell.
 
     Attributes:
         plan: what to do; a pair if both directions were asked for.
@@ -48,12 +82,10 @@ class Decision:
             and nothing is known outside what was measured.
         direction, objective, runtime: as asked.
         colocation: whose table answered; for the rule, what was asked (`idle` if nothing was).
-        tier: how closely the profile fits the device.
-        profile: id of the profile; None for the rule.
+        hint: what the table that answered supposes of the ranges, beside their number and size.
+        origin: the profile behind it.
         evidence: what the claim about decode rests on.
-        simulated: the profile is of a simulated device.
-        age_s: seconds since the profile was made; None for the rule.
-        why: one or two sentences.
+        basis: the table cell, or the rule, behind it.
         warnings: what may be wrong with the answer, a sentence each.
     """
 
@@ -65,16 +97,39 @@ class Decision:
     objective: Objective
     runtime: Runtime
     colocation: Colocation
-    tier: Tier
-    profile: str | None
+    hint: Hint
+    origin: Origin
     evidence: Evidence
-    simulated: bool
-    age_s: float | None
-    why: str
+    basis: Basis = field(repr=False)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def tier(self) -> Tier:
+        """How closely the profile fits the device."""
+        return self.origin.tier
+
+    @property
+    def profile(self) -> str | None:
+        """Id of the profile; None for the rule."""
+        return self.origin.profile_id
+
+    @property
+    def simulated(self) -> bool:
+        """Whether the profile is of a simulated device."""
+        return self.origin.simulated
+
+    @property
+    def age_s(self) -> float | None:
+        """Seconds since the profile was made, now; None for the rule."""
+        return self.origin.age_s
+
+    @property
+    def why(self) -> str:
+        """One or two sentences, put together when they are read."""
+        return self.basis.why()
+
     def to_json(self) -> dict[str, Any]:
-        """The decision as a JSON object with the keys of its attributes."""
+        """The decision as a JSON object."""
         return {
             "plan": self.plan.to_json(),
             "predicted": asdict(self.predicted),
@@ -84,6 +139,7 @@ class Decision:
             "objective": str(self.objective),
             "runtime": str(self.runtime),
             "colocation": str(self.colocation),
+            "hint": str(self.hint),
             "tier": str(self.tier),
             "profile": self.profile,
             "evidence": str(self.evidence),

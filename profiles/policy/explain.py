@@ -4,36 +4,40 @@ from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.choose import Choice
 from pega_tune.profiles.policy.table import Option, Table
+from pega_tune.profiles.policy.terms import Hint
 
 
-def why_chosen(shape: TransferShape, table: Table, options: tuple[Option, ...], choice: Choice) -> str:
+def why_chosen(table: Table, cell: int, choice: Choice) -> str:
     """One sentence on the plan, and one on the cell and what else was in it."""
-    others = "; ".join(_costs(option) for option in options if option is not choice.option)
+    others = "; ".join(_costs(option) for option in table.cells[cell] if option is not choice.option)
     return (
-        f"{_costs(choice.option)} {choice.reason}. {_cell(shape, table)}; "
+        f"{_costs(choice.option)} {choice.reason}. {_cell(table, cell)}; "
         f"{'instead of ' + others if others else 'no other plan is worth choosing there'}."
     )
 
 
-def why_nearest(shape: TransferShape, table: Table, plan: AnyPlan) -> str:
+def why_nearest(table: Table, cell: int, plan: AnyPlan) -> str:
     """The same for a shape outside what was measured; it names no time, as none is known."""
-    return f"{plan.key} is chosen in the nearest cell; what it takes here was not measured. {_cell(shape, table)}."
+    return f"{plan.key} is chosen in the nearest cell; what it takes here was not measured. {_cell(table, cell)}."
 
 
-def why_ruled(plan: AnyPlan, reason: str) -> str:
+def why_ruled(plan: str, reason: str) -> str:
     """One sentence on the plan of the rule."""
-    return f"{plan.key} {reason}."
+    return f"{plan} {reason}."
 
 
-def not_measured(shape: TransferShape, table: Table) -> str:
-    """The warning about a shape outside what was measured: what was asked, and what was measured."""
+def not_measured(table: Table, shape: TransferShape | None = None) -> str:
+    """The warning about a shape outside what was measured: what was asked, if it is told, and what was measured."""
     ranges, sizes, totals = (
         f"{low} to {high}" for low, high in (table.measured_ranges, table.measured_sizes, table.measured_bytes)
     )
+    asked = "the shape lies"
+    if shape is not None:
+        counts = f"{shape.merged_ranges} ranges of {shape.average_range_bytes} bytes"
+        asked = f"{counts} ({shape.total_bytes} in all) lie"
     return (
-        f"{shape.merged_ranges} ranges of {shape.average_range_bytes} bytes ({shape.total_bytes} in all) lie outside "
-        f"what was measured, {ranges} ranges of {sizes} bytes ({totals} in all): the plan of the nearest cell answers, "
-        "and no time is known"
+        f"{asked} outside what was measured, {ranges} ranges of {sizes} bytes ({totals} in all): the plan of "
+        "the nearest cell answers, and no time is known"
     )
 
 
@@ -50,9 +54,11 @@ def _three_digits(value: float) -> str:
     return f"{value:.{decimals}f}"
 
 
-def _cell(shape: TransferShape, table: Table) -> str:
-    ranges, sizes = table.bounds(shape.merged_ranges, shape.average_range_bytes)
-    return f"Table {table.direction}, {table.colocation}, {table.runtime}; cell of {ranges} ranges of {sizes} bytes"
+def _cell(table: Table, cell: int) -> str:
+    ranges, sizes = table.bounds(*table.corner(cell))
+    hint = "" if table.hint is Hint.NONE else f", {table.hint}"
+    words = f"{table.direction}, {table.colocation}, {table.runtime}{hint}"
+    return f"Table {words}; cell of {ranges} ranges of {sizes} bytes"
 
 
 def _costs(option: Option) -> str:

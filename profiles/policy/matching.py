@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from pega_tune.kernels.facts import DeviceFacts, Match, stale_fields
+from pega_tune.kernels.facts import DeviceFacts, Match
+from pega_tune.profiles.policy.checks import DRIFTED, Check, changed_since
 from pega_tune.profiles.policy.terms import Tier
 
 TIERS = (Tier.BOARD, Tier.CLASS, Tier.FAMILY)
@@ -22,25 +23,44 @@ class Fit:
     warnings: tuple[str, ...] = ()
 
 
-def fit(profile: DeviceFacts, device: DeviceFacts) -> Fit | None:
+def fit(profile: DeviceFacts, device: DeviceFacts, check: Check | None = None) -> Fit | None:
     """How well a profile measured on `profile` fits `device`; None if it must not be used.
 
-    A simulated profile fits the simulated device of the same name alone, and that device has no other. A link that is
-    known to differ is a miss at every tier, as the link is what the times are made of.
+    A simulated profile fits the simulated device of the same name alone, and that device has no other; likewise with
+    replayed ones. A link that is known to differ is a miss at every tier, as the link is what the times are made of.
+
+    Args:
+        profile: of the device that was measured.
+        device: that is here.
+        check: the last one of the profile on it; None if there was none.
     """
-    if (profile.simulated or device.simulated) and profile.uuid != device.uuid:
+    unreal = any(facts.simulated or facts.replayed for facts in (profile, device))
+    if unreal and profile.uuid != device.uuid:
         return None
     tier = _tier(profile, device)
-    if tier is None or (device.simulated and tier is not Tier.BOARD):
+    if tier is None or (unreal and tier is not Tier.BOARD):
         return None
     warnings = []
     if tier is Tier.FAMILY:
         warnings.append("measured on the same silicon in another host or configuration")
     if profile.identity.max_link is None or device.identity.max_link is None:
         warnings.append("suspect: whether the PCIe link is the same is not known")
-    if stale := stale_fields(profile.staleness, device.staleness):
-        warnings.append(f"suspect: {', '.join(stale)} changed since it was measured: run pega-tune sweep again")
+    if check is not None and check.verdict == DRIFTED:
+        warnings.append(f"it has drifted, as pega-tune verify found: run {sweep_command(device)} again")
+    elif changed := changed_since(profile, device, check):
+        since = "measured" if check is None else "verified"
+        warnings.append(f"suspect: {', '.join(changed)} changed since it was {since}: run {verify_command(device)}")
     return Fit(tier, tuple(warnings))
+
+
+def verify_command(device: DeviceFacts) -> str:
+    """The command that finds out whether the profile of a device still holds."""
+    return f"pega-tune verify --device {device.uuid}" if device.simulated else "pega-tune verify"
+
+
+def sweep_command(device: DeviceFacts) -> str:
+    """The command that measures a device; a simulated one is not found without its name."""
+    return f"pega-tune sweep --device {device.uuid}" if device.simulated else "pega-tune sweep"
 
 
 def _tier(profile: DeviceFacts, device: DeviceFacts) -> Tier | None:

@@ -11,9 +11,11 @@ from stat import S_ISDIR, S_ISREG
 from typing import TypeVar
 
 from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.admissible import require_sms
+from pega_tune.profiles.policy.checks import Check, latest
 from pega_tune.profiles.policy.compiled import decode, digest
 from pega_tune.profiles.policy.errors import PolicyFormatError, ProfileDatabaseError
-from pega_tune.profiles.policy.matching import TIERS, Fit, fit
+from pega_tune.profiles.policy.matching import TIERS, Fit, fit, sweep_command
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.policy.stored import Found, StoredProfile
 from pega_tune.profiles.policy.terms import ProfileState, Tier
@@ -31,6 +33,10 @@ _CANDIDATES = """
     WHERE simulated = :simulated AND (board_uuid = :uuid OR class_id = :class_id OR family_id = :family_id)
 """
 _BLOB = "SELECT compiled, digest, kernel_digest FROM profile WHERE profile_id = ?"
+_CHECKS = """
+    SELECT verdict, detail FROM evidence WHERE profile_id = ? AND cell_id IS NULL AND kind = 'canary'
+    ORDER BY evidence_id
+"""
 _UNUSED = """
     SELECT profile.reasons, sweep.sweep_id, sweep.state FROM profile LEFT JOIN sweep USING (sweep_id)
     WHERE profile_id = ?
@@ -55,6 +61,20 @@ def find_profile(
         ProfileDatabaseError: a directory, not an SQLite database, not ours, of another schema, or unreadable.
     """
     return _read(path, lambda connection: _find(path, connection, device, allow_drafts), busy_timeout_s) or NOTHING
+
+
+def best_profile_id(
+    path: Path, device: DeviceFacts, *, allow_drafts: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
+) -> str | None:
+    """Id of the profile that `find_profile` tries first; reads no tables. None if none fits; else as `find_profile`."""
+
+    def first(connection: sqlite3.Connection) -> str | None:
+        if not _is_current(path, connection):
+            return None
+        candidates = _candidates(connection, device, [])
+        return next((c.profile_id for c in candidates if allow_drafts or c.state is ProfileState.PUBLISHED), None)
+
+    return _read(path, first, busy_timeout_s)
 
 
 def check_database(path: Path) -> None:
@@ -132,6 +152,7 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
     for candidate in usable:
         try:
             profile = _load(connection, candidate)
+            require_sms(profile.policy, device)
         except PolicyFormatError as error:
             warnings.append(f"profile {candidate.profile_id} was skipped: {error.message}")
             continue
@@ -173,7 +194,7 @@ def _unused(connection: sqlite3.Connection, candidate: _Candidate) -> str:
     except (ValueError, TypeError):
         why = "its reasons cannot be read"
     resume = f"pega-tune sweep --resume {sweep_id} --budget TIME"
-    advice = f"go on with {resume}" if sweep_state in _RESUMABLE else "run pega-tune sweep again"
+    advice = f"go on with {resume}" if sweep_state in _RESUMABLE else f"run {sweep_command(candidate.device)} again"
     kind = "is a draft" if candidate.state is ProfileState.DRAFT else f"is {candidate.state}"
     return f"profile {candidate.profile_id} {kind} and is not used ({why}): {advice}"
 
@@ -224,7 +245,7 @@ def _candidates(connection: sqlite3.Connection, device: DeviceFacts, warnings: l
     for profile_id, state, facts, created_at in connection.execute(_CANDIDATES, keys):
         try:
             known = DeviceFacts.from_json(json.loads(facts))
-            matched = fit(known, device)
+            matched = fit(known, device, _last_check(connection, profile_id, device))
             created = datetime.fromisoformat(created_at)
             created = created if created.tzinfo else created.replace(tzinfo=UTC)
             if matched is not None:
@@ -235,6 +256,12 @@ def _candidates(connection: sqlite3.Connection, device: DeviceFacts, warnings: l
     candidates.sort(key=lambda candidate: candidate.created_at, reverse=True)
     candidates.sort(key=lambda candidate: TIERS.index(candidate.fit.tier))
     return candidates
+
+
+def _last_check(connection: sqlite3.Connection, profile_id: str, device: DeviceFacts) -> Check | None:
+    """The newest check of a profile on this device."""
+    rows = connection.execute(_CHECKS, (profile_id,))
+    return latest((Check.from_json(verdict, detail) for verdict, detail in rows), device)
 
 
 def _load(connection: sqlite3.Connection, candidate: _Candidate) -> StoredProfile:

@@ -12,6 +12,7 @@ from pega_tune.profiles.policy.urls import require_url
 
 DATABASE_VARIABLE = "PEGA_TUNE_DB"
 DATABASE_FILE = "pega-tune.db"
+FLEET_VARIABLE = "PEGA_TUNE_FLEET"
 CACHE_VARIABLE = "PEGA_TUNE_CACHE"
 VISIBLE_DEVICES_VARIABLE = "CUDA_VISIBLE_DEVICES"
 MPS_PIPE_VARIABLE = "CUDA_MPS_PIPE_DIRECTORY"
@@ -79,6 +80,16 @@ def database_url(option: str | None = None) -> str:
         sqlite_path(given)
         return given
     return f"sqlite:///{_checked(given, Path(given).expanduser())}"
+
+
+def fleet_url(option: str | None = None) -> str | None:
+    """The URL of the database that the hosts share: `option`, else `PEGA_TUNE_FLEET`; None without either.
+
+    Raises:
+        QuestionError: not a usable database.
+    """
+    given = option if option is not None else os.environ.get(FLEET_VARIABLE) or None
+    return None if given is None else database_url(given)
 
 
 def sqlite_path(url: str) -> Path | None:

@@ -44,3 +44,8 @@ class Found:
     tier: Tier
     warnings: tuple[str, ...] = ()
     unused: str = ""
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The warnings, and what is not used."""
+        return (*self.warnings, *filter(None, (self.unused,)))

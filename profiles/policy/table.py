@@ -8,7 +8,7 @@ from math import inf, log2, sqrt
 from pega_tune.kernels.plan import AnyPlan, PlanPair
 from pega_tune.kernels.shape import MAX_BYTES, Direction
 from pega_tune.profiles.policy.errors import PolicyFormatError
-from pega_tune.profiles.policy.terms import Colocation, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Hint, Runtime
 
 MAX_OPTIONS = 4
 _QUARTER_OCTAVE = 2**0.25
@@ -47,10 +47,17 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A plan worth choosing at some objective, with what it is expected to cost."""
+    """A plan worth choosing at some objective, with what it is expected to cost.
+
+    Attributes:
+        plan: what to do.
+        predicted: what it is expected to cost.
+        fitted: its stall, extra time and completion latency come from a curve, not from a measurement at its cell.
+    """
 
     plan: AnyPlan
     predicted: Predicted
+    fitted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ def _centre(edges: tuple[int, ...], index: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Options by merged ranges and average range size, for one direction, colocation and runtime.
+    """Options by merged ranges and average range size, for one direction, colocation, runtime and hint.
 
     Attributes:
         direction, colocation, runtime: what the table is for.
@@ -109,6 +116,10 @@ class Table:
         margin: relative difference of transfer times within which two plans are equivalent: measured noise.
         step_s: median undisturbed decode step of the serving measurements, in seconds, of which the budget of
             `Objective.TAIL_BOUNDED` is a fraction; None without serving evidence.
+        hint: what has to be known of the ranges for the table to answer. Only the runtime `full` can use more than
+            their number and size.
+        sources: keys of the measured blocks that the cells rest on, each once; empty if they are not told.
+        evidence: for each cell, the index of its block in `sources`; empty if that is.
     """
 
     direction: Direction
@@ -122,6 +133,9 @@ class Table:
     measured_bytes: tuple[int, int]
     margin: float
     step_s: float | None = None
+    hint: Hint = Hint.NONE
+    sources: tuple[str, ...] = ()
+    evidence: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for name, edges in (("range_edges", self.range_edges), ("size_edges", self.size_edges)):
@@ -135,7 +149,10 @@ class Table:
             raise self._error(f"margin is not negative and finite, not {self.margin}")
         if self.step_s is not None and not 0 < self.step_s < inf:
             raise self._error(f"step_s is positive and finite, not {self.step_s}")
+        if self.hint is not Hint.NONE and self.runtime is not Runtime.FULL:
+            raise self._error(f"the hint {self.hint} is for the runtime {Runtime.FULL} alone")
         self._check_cells()
+        self._check_evidence()
 
     def _check_cells(self) -> None:
         wanted = len(self.range_edges) * len(self.size_edges)
@@ -148,8 +165,17 @@ class Table:
             if any(isinstance(option.plan, PlanPair) != pairs for option in options):
                 raise self._error(f"cell {index} has a plan for another direction")
 
+    def _check_evidence(self) -> None:
+        if len(set(self.sources)) != len(self.sources) or not all(self.sources):
+            raise self._error("a source is empty or named twice")
+        if len(self.evidence) != (len(self.cells) if self.sources else 0):
+            raise self._error(f"{len(self.evidence)} pieces of evidence for {len(self.cells)} cells")
+        if self.evidence and not 0 <= min(self.evidence) <= max(self.evidence) < len(self.sources):
+            raise self._error("evidence is no index of a source")
+
     def _error(self, what: str) -> PolicyFormatError:
-        return PolicyFormatError(f"table {self.direction}/{self.colocation}/{self.runtime}: {what}")
+        hint = "" if self.hint is Hint.NONE else f"/{self.hint}"
+        return PolicyFormatError(f"table {self.direction}/{self.colocation}/{self.runtime}{hint}: {what}")
 
     def look_up(self, merged_ranges: int, average_range_bytes: int) -> tuple[Option, ...]:
         """The options for a shape; both arguments are at least 1."""
@@ -171,6 +197,11 @@ class Table:
         column = bisect_right(self.size_edges, average_range_bytes) - 1
         return _centre(self.range_edges, row), _centre(self.size_edges, column)
 
+    def corner(self, index: int) -> tuple[int, int]:
+        """The merged ranges and the average range size of the smallest shape of a cell."""
+        row, column = divmod(index, len(self.size_edges))
+        return self.range_edges[row], self.size_edges[column]
+
     def covers(self, merged_ranges: int, average_range_bytes: int) -> bool:
         """Whether the shape lies inside what was measured: its ranges, their size, and both together."""
         pairs = (
@@ -183,16 +214,18 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class CompiledPolicy:
-    """All tables of one profile, at most one for each direction, colocation and runtime."""
+    """All tables of one profile, at most one for each direction, colocation, runtime and hint."""
 
     tables: tuple[Table, ...]
 
     def __post_init__(self) -> None:
-        keys = {(t.direction, t.colocation, t.runtime) for t in self.tables}
+        keys = {(t.direction, t.colocation, t.runtime, t.hint) for t in self.tables}
         if len(keys) != len(self.tables):
-            raise PolicyFormatError("two tables for the same direction, colocation and runtime")
+            raise PolicyFormatError("two tables for the same direction, colocation, runtime and hint")
 
-    def find(self, direction: Direction, colocation: Colocation, runtime: Runtime) -> Table | None:
-        """The table for the three keys, or None."""
-        wanted = (direction, colocation, runtime)
-        return next((t for t in self.tables if (t.direction, t.colocation, t.runtime) == wanted), None)
+    def find(
+        self, direction: Direction, colocation: Colocation, runtime: Runtime, hint: Hint = Hint.NONE
+    ) -> Table | None:
+        """The table for the four keys, or None."""
+        wanted = (direction, colocation, runtime, hint)
+        return next((t for t in self.tables if (t.direction, t.colocation, t.runtime, t.hint) == wanted), None)

@@ -32,6 +32,18 @@ class Runtime(StrEnum):
     FULL = "full"
 
 
+class Hint(StrEnum):
+    """What is known of how ranges lie, beside their number and size."""
+
+    NONE = "none"
+    HOST_RUNS = "host-runs"
+    """16 or more ranges per run that is adjacent on the host side."""
+    HOST_ORDERED = "host-ordered"
+    """One host run."""
+    STRIDED = "strided"
+    """One constant pitch."""
+
+
 class Tier(StrEnum):
     """How closely the profile behind an answer fits the device, best first."""
 
@@ -46,6 +58,8 @@ class Evidence(StrEnum):
     """What the answer's claim about decode rests on."""
 
     MEASURED = "measured"
+    FITTED = "fitted"
+    """A curve through what was measured at other shapes."""
     NONE = "none"
 
 

@@ -1,9 +1,10 @@
-"""Copies of a live SQLite database that hold all that was committed, also what is still in its log."""
+"""Copies of a live database that hold all that was committed, also what is still in SQLite's log."""
 
 import os
 import secrets
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from pega_tune.profiles.store.database import Database
@@ -12,11 +13,10 @@ from pega_tune.profiles.store.errors import (
     CHECK_HINT,
     DatabaseDamagedError,
     DatabaseRefusedError,
-    primary_code,
-    translated,
 )
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.opening import revision_of
+from pega_tune.profiles.store.translation import primary_code, translated
 
 _FAULTS_OF_THE_SOURCE = frozenset(
     {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -26,25 +26,49 @@ _FAULTS_OF_THE_SOURCE = frozenset(
 def backup(url: str, path: Path, *, host: HostView | None = None) -> Path:
     """Copies the database into the new file `path` and returns its absolute path.
 
-    The copy appears under its name only when it is whole and has been checked; it is one file, readable anywhere.
+    The copy appears under its name only when it is whole and has been checked; it is one SQLite file, readable
+    anywhere, also of a database on a server.
 
     Raises:
-        DatabaseRefusedError: the file exists, or its directory is missing or cannot be written; or the database is on a
-            server, empty or another program's.
+        DatabaseRefusedError: the file exists, or its directory is missing or cannot be written; or the database is
+            empty or another program's.
         DatabaseDamagedError: the copy does not pass SQLite's check, so the database would not either.
         StoreError: the database cannot be read.
     """
     database, host = Database.parse(url), host or HostView()
-    if database.path is None:
-        raise DatabaseRefusedError(f"{database} is on a server", "back it up with pg_dump")
     database.require_readable()
     if revision_of(database, host) is None:
         raise DatabaseRefusedError(f"{database} is empty", "there is nothing to back up")
+    if database.path is None:
+        # Late: it needs the migrations, which keep backups of their own.
+        from pega_tune.profiles.store.server_backup import copy_server
+
+        return copy_server(database, path.absolute(), host)
     return copy_database(database.path, path.absolute(), host)
 
 
 def copy_database(source: Path, target: Path, host: HostView) -> Path:
     """Copies the SQLite file `source` to `target` as `backup` does; both are absolute."""
+    try:
+        with new_file(target) as temporary:
+            flaw = _copy(source, temporary, host.busy_timeout_s)
+            if flaw:
+                raise DatabaseDamagedError(f"{source} is damaged: {flaw}", CHECK_HINT)
+    except sqlite3.Error as error:
+        # What the user knows are the two files named; one statement read the one and wrote the other.
+        at_fault = source if primary_code(error) in _FAULTS_OF_THE_SOURCE else target
+        with translated(str(at_fault)):
+            raise
+    return target
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """An empty file that becomes `target`, which is absolute, if all goes well, and else vanishes.
+
+    Raises:
+        DatabaseRefusedError: `target` exists, or its directory is missing or cannot be written.
+    """
     if target.exists():
         raise _exists(target)
     if not target.parent.is_dir():
@@ -55,18 +79,10 @@ def copy_database(source: Path, target: Path, host: HostView) -> Path:
     except OSError as error:
         raise _not_writable(target, error) from error
     try:
-        flaw = _copy(source, temporary, host.busy_timeout_s)
-        if flaw:
-            raise DatabaseDamagedError(f"{source} is damaged: {flaw}", CHECK_HINT)
+        yield temporary
         _publish(temporary, target)
-    except sqlite3.Error as error:
-        # What the user knows are the two files named; one statement read the one and wrote the other.
-        at_fault = source if primary_code(error) in _FAULTS_OF_THE_SOURCE else target
-        with translated(str(at_fault)):
-            raise
     finally:
         temporary.unlink(missing_ok=True)
-    return target
 
 
 def _copy(source: Path, temporary: Path, busy_timeout_s: float) -> str:

@@ -13,6 +13,9 @@ from pega_tune.profiles.store.errors import DatabaseRefusedError
 
 _CREATE_HINT = "`pega-tune sweep` or `pega-tune db upgrade` creates it; --db names another"
 _WRITABLE_HINT = "`pega-tune sweep` and `db upgrade` write to it: name another file with --db"
+POSTGRESQL = "postgresql"
+DRIVER = "postgresql+psycopg"
+_SERVERS = (POSTGRESQL, DRIVER, "postgres")  # the last is another name that libpq takes
 _ANY_WRITE_BIT = 0o222
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
@@ -22,7 +25,7 @@ class Database:
     """A database by its URL.
 
     Attributes:
-        url: as given.
+        url: as given; that of a server names the driver.
         path: the file, absolute; None for a server.
     """
 
@@ -43,12 +46,14 @@ class Database:
             parsed = make_url(url)
         except (ArgumentError, ValueError):
             raise malformed(url) from None  # SQLAlchemy's own message may hold a part of a password
-        if path is None and parsed.get_backend_name() != "postgresql":
+        if path is None and parsed.drivername not in _SERVERS:
             raise DatabaseRefusedError(f"databases of kind {parsed.drivername!r} are not supported", URL_HINT)
-        return cls(parsed, path.absolute() if path else None)
+        return cls(parsed, path.absolute()) if path else cls(parsed.set(drivername=DRIVER), None)
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else without_passwords(self.url.render_as_string(hide_password=True))
+        if self.path:
+            return str(self.path)
+        return without_passwords(self.url.set(drivername=POSTGRESQL).render_as_string(hide_password=True))
 
     def require_readable(self) -> None:
         """Refuses a file that is missing or not a file.

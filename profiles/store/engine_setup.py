@@ -1,35 +1,26 @@
-"""Connections: one place where SQLite is told how to behave, so that no other module knows which database it is."""
+"""Connections: SQLite is told here how to behave and PostgreSQL in `server`, so that few modules know which it is."""
 
 import os
 import sqlite3
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from pega_tune.profiles.policy.urls import URL_HINT
-from pega_tune.profiles.store.database import Database
-from pega_tune.profiles.store.errors import DatabaseRefusedError, is_busy, primary_code
+from pega_tune.profiles.store.access import Access
+from pega_tune.profiles.store.database import POSTGRESQL, Database
 from pega_tune.profiles.store.host import LOCAL_FILE_SYSTEMS, HostView
+from pega_tune.profiles.store.server import READING, WRITING, server_engine
+from pega_tune.profiles.store.translation import is_busy, primary_code
 
 WRITES = "pega_tune_writes"
 """Execution option of a connection whose transactions write."""
 
 _POLL_S = 0.02
-
-
-class Access(StrEnum):
-    """What a connection is for."""
-
-    READ = "read"
-    WRITE = "write"
-    MIGRATE = "migrate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +50,7 @@ def open_engine(database: Database, access: Access, host: HostView) -> Engine:
     they begin: a lock taken in their middle could deadlock with another's, which no waiting would solve.
     """
     if database.path is None:
-        return _server_engine(database, access)
+        return server_engine(database, access, host)
     path = database.path
     pool = NullPool if access is Access.MIGRATE else QueuePool
     engine = create_engine("sqlite://", creator=lambda: _connect(path, access, host), poolclass=pool)
@@ -70,6 +61,17 @@ def open_engine(database: Database, access: Access, host: HostView) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def for_reading(engine: Engine) -> Engine:
+    """The same engine, for transactions that only read."""
+    return engine.execution_options(**READING) if engine.dialect.name == POSTGRESQL else engine
+
+
+def for_writing(engine: Engine) -> Engine:
+    """The same engine, for transactions that write."""
+    server = WRITING if engine.dialect.name == POSTGRESQL else {}
+    return engine.execution_options(**{WRITES: True}, **server)
 
 
 def connect_read_only(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
@@ -136,7 +138,7 @@ def set_journal(connection: Executes, wanted: str, give_up_s: float) -> str:
 
 
 def _connect(path: Path, access: Access, host: HostView) -> sqlite3.Connection:
-    if access is Access.READ:
+    if access in (Access.EXAMINE, Access.READ):
         return connect_read_only(path, host.busy_timeout_s)
     connection = _open(path, "mode=rwc" if access is Access.MIGRATE else "mode=rw", host.busy_timeout_s)
     try:
@@ -175,17 +177,3 @@ def _open(path: Path, query: str, busy_timeout_s: float) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-def _server_engine(database: Database, access: Access) -> Engine:
-    url = database.url
-    try:
-        if access is Access.MIGRATE:
-            return create_engine(url, poolclass=NullPool)
-        return create_engine(url, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise DatabaseRefusedError(
-            f"the driver of {database} is not installed: {error.name}", "pip install 'pega-tune[postgresql]'"
-        ) from error
-    except NoSuchModuleError as error:
-        raise DatabaseRefusedError(f"there is no driver {url.drivername!r}", URL_HINT) from error

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from datetime import datetime
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.policy.terms import Colocation, ProfileState
@@ -28,6 +29,18 @@ def device_row(facts: DeviceFacts) -> models.Device:
             simulated=int(facts.simulated),
             name=facts.provenance.name,
             identity=encode_json(identity, "device.identity"),
+        )
+    )
+
+
+def board_row(facts: DeviceFacts, seen_at: datetime) -> models.Board:
+    """A device, seen where its facts say at that time."""
+    return settled(
+        models.Board(
+            uuid=facts.uuid,
+            class_id=facts.class_id,
+            host=facts.provenance.host,
+            seen_at=encode_time(seen_at, "board.seen_at"),
         )
     )
 
@@ -118,6 +131,19 @@ def profile_record(row: models.Profile) -> ProfileRecord:
             method_version=row.method_version,
             fits=tuple(_fit_record(fit) for fit in row.fits),
         )
+
+
+def evidence_row(profile_id: str, record: EvidenceRecord) -> models.Evidence:
+    """The row of a later check; what rests on a cell is linked by the store itself."""
+    return settled(
+        models.Evidence(
+            profile_id=profile_id,
+            kind=record.kind,
+            recorded_at=encode_time(record.recorded_at, "evidence.recorded_at"),
+            verdict=record.verdict,
+            detail=record.detail,
+        )
+    )
 
 
 def evidence_record(row: models.Evidence, block_key: str | None, cell: str | None) -> EvidenceRecord:

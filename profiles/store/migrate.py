@@ -8,18 +8,21 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 
+from pega_tune.profiles.store.access import Access
 from pega_tune.profiles.store.backup import backup, copy_database
 from pega_tune.profiles.store.check import CheckReport, TableCount, check, count_rows
 from pega_tune.profiles.store.database import Database
-from pega_tune.profiles.store.engine_setup import Access, open_engine
-from pega_tune.profiles.store.errors import StoreError, translated
+from pega_tune.profiles.store.engine_setup import open_engine
+from pega_tune.profiles.store.errors import StoreError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.opening import revision_of
 from pega_tune.profiles.store.revision import VERSION_TABLE, read_revision, wrong_revision
+from pega_tune.profiles.store.server import lock_migrations, lock_tables
 from pega_tune.profiles.store.soundness import dangling_references
 from pega_tune.profiles.store.transactions import patiently
+from pega_tune.profiles.store.translation import translated
 
 __all__ = [
     "CheckReport",
@@ -36,7 +39,6 @@ __all__ = [
 
 # Alembic keeps the running migration in module globals, so two threads cannot migrate at once.
 _ONE_AT_A_TIME = threading.Lock()
-_POSTGRESQL_LOCK = 0x7065_6761  # any number will do, as long as all versions use the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +95,13 @@ def upgrade(url: str, *, host: HostView | None = None, scripts: Path | None = No
     return upgrade_database(Database.parse(url), host or HostView(), scripts)
 
 
-def upgrade_database(database: Database, host: HostView, scripts: Path | None = None) -> Upgrade:
-    """As `upgrade`, for a parsed URL."""
+def upgrade_database(
+    database: Database, host: HostView, scripts: Path | None = None, revision: str = "head"
+) -> Upgrade:
+    """As `upgrade`, for a parsed URL, to `revision`."""
     database.require_writable()
     config = _config(scripts or migrations_path())
+    config.attributes["revision"] = revision
     engine = open_engine(database, Access.MIGRATE, host)
     try:
         with _ONE_AT_A_TIME, translated(str(database)):
@@ -108,20 +113,23 @@ def upgrade_database(database: Database, host: HostView, scripts: Path | None = 
 def _upgrade(engine: Engine, database: Database, config: Config, host: HostView) -> Upgrade:
     label = str(database)
     with engine.connect() as connection, connection.begin():
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _POSTGRESQL_LOCK})
-        # From here on nobody else writes, so what is found now is what is copied and upgraded.
+        if database.path is None:
+            lock_migrations(connection)
         before, directory = read_revision(connection, label), _directory(config)
-        after = directory.get_current_head()
-        assert after is not None
+        wanted = directory.get_revision(config.attributes["revision"])
+        assert wanted is not None
+        after = wanted.revision
         if before == after:
             return Upgrade(before, after, None)
         if before is not None and before not in {script.revision for script in directory.walk_revisions()}:
             raise wrong_revision(label, before)
+        if database.path is None:
+            lock_tables(connection)
+        # Nobody else writes now, so what is copied and counted is what is upgraded.
         saved = _save(database.path, before, host) if database.path and before else None
         counts = count_rows(connection)
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+        command.upgrade(config, after)
         _require_intact(connection, label, counts)
     return Upgrade(before, after, saved)
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
+from pega_tune.profiles.store.access import Access
 from pega_tune.profiles.store.database import Database
-from pega_tune.profiles.store.engine_setup import Access, open_engine, settle_journal
-from pega_tune.profiles.store.errors import CHECK_HINT, DatabaseDamagedError, DatabaseRefusedError, translated
+from pega_tune.profiles.store.engine_setup import open_engine, settle_journal
+from pega_tune.profiles.store.errors import CHECK_HINT, DatabaseDamagedError, DatabaseRefusedError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.revision import read_revision, wrong_revision
+from pega_tune.profiles.store.server import require_unicode
 from pega_tune.profiles.store.soundness import first_flaw
 from pega_tune.profiles.store.transactions import Transactions
+from pega_tune.profiles.store.translation import translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +43,9 @@ def open_database(database: Database, host: HostView, *, create: bool, read_only
         database.require_readable()
     if not read_only:
         database.require_writable()
-    _require_revision(database, host, create=create and not read_only)
+    _require_usable(database, host, create=create and not read_only, whole=not read_only)
     warnings: tuple[str, ...] = ()
     if database.path is not None and not read_only:
-        _require_sound(database, host)
         with translated(label):
             journal = settle_journal(database.path, host)
         warnings = (journal.warning,) if journal.warning else ()
@@ -71,24 +73,22 @@ def reading(database: Database, host: HostView) -> Iterator[Connection]:
     Raises:
         StoreError: it cannot be read.
     """
-    engine = open_engine(database, Access.READ, host)
+    engine = open_engine(database, Access.EXAMINE, host)
     try:
         with translated(str(database)), engine.connect() as connection:
+            if database.path is None:
+                require_unicode(connection, str(database))
             yield connection
     finally:
         engine.dispose()
 
 
-def _require_sound(database: Database, host: HostView) -> None:
-    """Refuses to write where what is written might be lost, or destroy more."""
-    with reading(database, host) as connection:
-        flaw = first_flaw(connection)
-    if flaw:
-        raise DatabaseDamagedError(f"{database} is damaged: {flaw}", CHECK_HINT)
+def _require_usable(database: Database, host: HostView, *, create: bool, whole: bool) -> None:
+    """Refuses another revision than ours, and with `whole` also what a quick look finds unsound.
 
-
-def _require_revision(database: Database, host: HostView, *, create: bool) -> None:
-    revision = revision_of(database, host)
+    To write there might lose what is written, or destroy more.
+    """
+    revision, flaw = _look(database, host, whole)
     if revision is None:
         if not create:
             raise DatabaseRefusedError(f"{database} is empty", "`pega-tune sweep` or `pega-tune db upgrade` fills it")
@@ -98,3 +98,14 @@ def _require_revision(database: Database, host: HostView, *, create: bool) -> No
         upgrade_database(database, host)
     elif revision != SCHEMA_REVISION:
         raise wrong_revision(str(database), revision)
+    elif flaw:
+        raise DatabaseDamagedError(f"{database} is damaged: {flaw}", CHECK_HINT)
+
+
+def _look(database: Database, host: HostView, whole: bool) -> tuple[str | None, str]:
+    """The database's revision and its first flaw, in one visit: a server may be far away."""
+    if not database.exists():
+        return None, ""
+    with reading(database, host) as connection:
+        revision = read_revision(connection, str(database))
+        return revision, first_flaw(connection) if whole and revision == SCHEMA_REVISION else ""

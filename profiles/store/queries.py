@@ -123,10 +123,15 @@ def evidence_of(session: Session, profile_id: str) -> tuple[EvidenceRecord, ...]
     return tuple(evidence_record(row, block_key, cell) for row, block_key, cell in rows)
 
 
-def remember_device(session: Session, device: models.Device, board: models.Board) -> None:
-    """Adds the device class if it is new, and the board, or where it is now."""
+def remember_class(session: Session, device: models.Device) -> None:
+    """Adds the device class if it is new."""
     if session.get(models.Device, device.class_id) is None:
         session.add(device)
         session.flush()
+
+
+def remember_device(session: Session, device: models.Device, board: models.Board) -> None:
+    """Adds the device class if it is new, and the board, or where it is now."""
+    remember_class(session, device)
     session.merge(board)
     session.flush()

@@ -8,6 +8,7 @@ from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError
 
 VERSION_TABLE = "alembic_version"
+_VERSIONS = text("SELECT version_num FROM alembic_version")
 _REVISION = re.compile(r"\d{4}")
 # Many programs have the table above, and a `profile` too; damage may have taken one of these from us.
 _LANDMARKS = frozenset({"sweep", "measurement", "profile"})
@@ -27,7 +28,7 @@ def read_revision(connection: Connection, label: str) -> str | None:
     foreign = VERSION_TABLE not in tables or len(_LANDMARKS & tables) < _ENOUGH_LANDMARKS
     if foreign and tables != {VERSION_TABLE}:
         raise _foreign(label)
-    revisions = connection.execute(text("SELECT version_num FROM alembic_version")).scalars().all()
+    revisions = connection.execute(_VERSIONS).scalars().all()
     if foreign:
         if revisions:
             raise _foreign(label)
@@ -35,6 +36,17 @@ def read_revision(connection: Connection, label: str) -> str | None:
     if len(revisions) == 1:
         return str(revisions[0])
     raise DatabaseDamagedError(f"{label} has {len(revisions)} revisions instead of one", "restore a backup of it")
+
+
+def require_revision(connection: Connection, label: str) -> None:
+    """Refuses a database that another process has upgraded since it was opened.
+
+    Raises:
+        DatabaseRefusedError: as said.
+    """
+    revisions = connection.execute(_VERSIONS).scalars().all()
+    if revisions != [SCHEMA_REVISION]:
+        raise wrong_revision(label, ", ".join(map(str, revisions)) or "none")
 
 
 def wrong_revision(label: str, revision: str) -> DatabaseRefusedError:

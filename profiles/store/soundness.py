@@ -13,21 +13,20 @@ def first_flaw(connection: Connection) -> str:
     Pages of a large SQLite file are not looked at: reading them all would take longer than a sweep should wait.
     """
     flaws = missing_parts(connection)
-    if not flaws and _pages_bytes(connection) <= _QUICK_BYTES:
+    if not flaws and connection.dialect.name == "sqlite" and _pages_bytes(connection) <= _QUICK_BYTES:
         flaws = damaged_pages(connection, "quick_check(1)")
     return flaws[0] if flaws else ""
 
 
 def missing_parts(connection: Connection) -> tuple[str, ...]:
     """Tables and columns that this version expects and the database lacks, one line each."""
-    inspector = inspect(connection)
-    there = set(inspector.get_table_names())
+    there = {name: columns for (_, name), columns in inspect(connection).get_multi_columns().items()}
     flaws: list[str] = []
     for table in Base.metadata.sorted_tables:
         if table.name not in there:
             flaws.append(f"the table {table.name} is missing")
             continue
-        columns = {column["name"] for column in inspector.get_columns(table.name)}
+        columns = {column["name"] for column in there[table.name]}
         flaws += [f"the column {column} is missing" for column in table.columns if column.name not in columns]
     return tuple(flaws)
 

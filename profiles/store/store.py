@@ -1,7 +1,7 @@
 """The store: sweeps, their blocks, and profiles. Records go in and come out; rows and sessions stay inside."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -9,22 +9,33 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.bundle.document import Bundle
 from pega_tune.profiles.store import models, ownership, queries
 from pega_tune.profiles.store.block_mapping import block_record, block_row
+from pega_tune.profiles.store.bundles import add_bundle
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.errors import SweepRunningError, ValueRefusedError
 from pega_tune.profiles.store.host import HostView
-from pega_tune.profiles.store.mapping import device_row, profile_record, profile_row, sweep_record, sweep_row
+from pega_tune.profiles.store.mapping import (
+    board_row,
+    device_row,
+    evidence_row,
+    profile_record,
+    profile_row,
+    sweep_record,
+    sweep_row,
+)
 from pega_tune.profiles.store.opening import Opened, open_database
 from pega_tune.profiles.store.records import (
     BlockRecord,
+    EvidenceKind,
     EvidenceRecord,
     ProfileRecord,
     SweepRecord,
     SweepState,
     SweepSummary,
 )
-from pega_tune.profiles.store.values import encode_json, encode_time, settled
+from pega_tune.profiles.store.values import encode_json, settled
 
 
 class Store:
@@ -74,6 +85,9 @@ class Store:
         """Stores a new sweep, and what is known of its device."""
 
         def work(session: Session) -> None:
+            there = session.get(models.Sweep, record.sweep_id)
+            if there is not None and sweep_record(there) == record:
+                return  # the connection was lost as it was saved
             self._remember(session, record.device)
             row = sweep_row(record)
             ownership.take(row, self._host)
@@ -136,7 +150,7 @@ class Store:
             ownership.touch(row, self._host)
             return sweep_record(row)
 
-        return self._transactions.write(work)
+        return self._transactions.write(work, repeatable=False)
 
     def add_block(self, sweep_id: str, record: BlockRecord) -> bool:
         """Stores a finished block with all its cells; False, and nothing is changed, if its key is there already.
@@ -159,8 +173,12 @@ class Store:
         """Keys of the blocks that the sweep has stored; empty if there is no such sweep."""
         return self._transactions.read(lambda session: _block_keys(session, sweep_id))
 
-    def blocks(self, sweep_id: str) -> Iterator[BlockRecord]:
+    def blocks(self, sweep_id: str, keys: Collection[str] | None = None) -> Iterator[BlockRecord]:
         """The stored blocks of a sweep, in the order stored; each is read when it is asked for.
+
+        Args:
+            sweep_id: the sweep.
+            keys: of the blocks wanted; None takes all.
 
         Raises:
             NotFoundError: there is no such sweep; raised by the call itself.
@@ -169,6 +187,8 @@ class Store:
         def ids(session: Session) -> tuple[int, ...]:
             queries.required_sweep(session, sweep_id)
             mine = select(models.Block.block_id).where(models.Block.sweep_id == sweep_id)
+            if keys is not None:
+                mine = mine.where(models.Block.key.in_(keys))
             return tuple(session.scalars(mine.order_by(models.Block.block_id)))
 
         # No transaction stays open while the caller works on a block.
@@ -203,6 +223,9 @@ class Store:
             raise ValueRefusedError(f"the digest of profile {record.profile_id} is not that of its tables")
 
         def work(session: Session) -> None:
+            there = session.get(models.Profile, record.profile_id)
+            if there is not None and profile_record(there) == record:
+                return  # the connection was lost as it was saved
             queries.required_sweep(session, record.sweep_id)
             self._remember(session, record.device)
             row = profile_row(record)
@@ -211,6 +234,14 @@ class Store:
             queries.link_cells(session, row)
 
         self._transactions.write(work)
+
+    def import_bundle(self, bundle: Bundle) -> bool:
+        """Stores a profile that was measured elsewhere; False, and nothing is changed, if it is there already.
+
+        Raises:
+            ImportConflictError: another profile or another sweep has its id.
+        """
+        return self._transactions.write(lambda session: add_bundle(session, bundle, self._host))
 
     def profile(self, profile_id: str) -> ProfileRecord:
         """A profile by its id or a unique beginning of it.
@@ -234,6 +265,23 @@ class Store:
         """What a profile rests on, in the order recorded; empty if there is no such profile."""
         return self._transactions.read(lambda session: queries.evidence_of(session, profile_id))
 
+    def add_check(self, profile_id: str, record: EvidenceRecord) -> None:
+        """Stores what a later check of a profile found; the profile itself stays as it was made.
+
+        Raises:
+            NotFoundError: there is no such profile.
+            ValueRefusedError: the record is of a cell, which speaks for a profile from the beginning or not at all.
+        """
+        if record.kind is EvidenceKind.CELL:
+            raise ValueRefusedError(f"a check of profile {profile_id} is no cell")
+
+        def work(session: Session) -> None:
+            found = queries.unique(session, models.Profile.profile_id, profile_id)
+            if record not in queries.evidence_of(session, found):
+                session.add(evidence_row(found, record))
+
+        self._transactions.write(work)
+
     def _block(self, block_id: int) -> BlockRecord:
         return self._transactions.read(lambda session: block_record(queries.whole_block(session, block_id)))
 
@@ -242,13 +290,7 @@ class Store:
         return SweepSummary(seen, counted.blocks, counted.cells, counted.profile_id)
 
     def _remember(self, session: Session, facts: DeviceFacts) -> None:
-        board = models.Board(
-            uuid=facts.uuid,
-            class_id=facts.class_id,
-            host=facts.provenance.host,
-            seen_at=encode_time(self._host.now(), "board.seen_at"),
-        )
-        queries.remember_device(session, device_row(facts), settled(board))
+        queries.remember_device(session, device_row(facts), board_row(facts, self._host.now()))
 
 
 def _block_keys(session: Session, sweep_id: str) -> frozenset[str]:

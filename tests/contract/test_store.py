@@ -17,16 +17,16 @@ from pega_tune.profiles.policy.terms import Colocation, ProfileState
 from pega_tune.profiles.store.errors import NotFoundError, SweepRunningError, ValueRefusedError
 from pega_tune.profiles.store.records import (
     EvidenceKind,
+    EvidenceRecord,
     FitRecord,
     MeasurementRecord,
     Metric,
     SweepState,
 )
 from pega_tune.profiles.store.store import Store
+from tests.helpers.places import KINDS, Place, server_place, sqlite_place
 from tests.helpers.store import (
     HOST,
-    LOCAL_MOUNTS,
-    NETWORK_MOUNTS,
     NOW,
     SIMULATED,
     block_record,
@@ -36,28 +36,26 @@ from tests.helpers.store import (
     in_processes,
     open_and_add_blocks,
     profile_record,
-    rows,
     serving_block,
-    sqlite_url,
     sweep_record,
 )
 
-MOUNTS = {"wal": LOCAL_MOUNTS, "rollback-journal": NETWORK_MOUNTS}
 
-
-@pytest.fixture(params=MOUNTS)
-def mounts(request: pytest.FixtureRequest) -> str:
-    return MOUNTS[request.param]
-
-
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return sqlite_url(tmp_path / "new folder" / "store.db")
+@pytest.fixture(params=KINDS)
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param == "postgresql":
+        return server_place(request.getfixturevalue("postgresql"))
+    return sqlite_place(request.param, tmp_path / "new folder" / "store.db")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "new folder" / "store.db"
+def url(place: Place) -> str:
+    return place.url
+
+
+@pytest.fixture
+def mounts(place: Place) -> str:
+    return place.mounts
 
 
 @pytest.fixture
@@ -115,15 +113,15 @@ class TestSweeps:
             store.add_sweep(sweep_record(preset="standard"))
         assert store.sweep("aa11").sweep.preset == "quick"
 
-    def test_a_board_in_a_new_host_is_still_the_same_board(self, store: Store, path: Path) -> None:
+    def test_a_board_in_a_new_host_is_still_the_same_board(self, store: Store, place: Place) -> None:
         store.add_sweep(sweep_record())
         identity = replace(sweep_record().device.identity, host_cpu="Another CPU")
         moved = replace(
             sweep_record().device, identity=identity, provenance=replace(sweep_record().device.provenance, host="lab-8")
         )
         store.add_sweep(sweep_record("bb22", device=moved))
-        assert rows(path, "SELECT host, class_id FROM board") == [("lab-8", moved.class_id)]
-        assert len(rows(path, "SELECT class_id FROM device")) == 2
+        assert place.rows("SELECT host, class_id FROM board") == [("lab-8", moved.class_id)]
+        assert len(place.rows("SELECT class_id FROM device")) == 2
         assert store.sweep("aa11").sweep.device == sweep_record().device
 
 
@@ -172,6 +170,9 @@ class TestBlocks:
         for record in stored:
             assert store.add_block("aa11", record)
         assert list(store.blocks("aa11")) == stored
+        wanted = {stored[-1].key, "unknown"}
+        assert list(store.blocks("aa11", wanted)) == stored[-1:]
+        assert list(store.blocks("aa11", ())) == []
         assert store.finished_blocks("aa11") == {"z", "a", "m"}
 
     def test_second_write_of_a_key_is_ignored(self, store: Store) -> None:
@@ -185,13 +186,13 @@ class TestBlocks:
             store.add_sweep(sweep_record(sweep_id))
             assert store.add_block(sweep_id, block_record())
 
-    def test_all_or_nothing(self, store: Store, path: Path) -> None:
+    def test_all_or_nothing(self, store: Store, place: Place) -> None:
         store.add_sweep(sweep_record())
         twice = block_record(cells=(cell_record("same"), cell_record("same")))
         with pytest.raises(ValueRefusedError):
             store.add_block("aa11", twice)
         assert store.finished_blocks("aa11") == frozenset()
-        assert rows(path, "SELECT * FROM cell") == []
+        assert place.rows("SELECT * FROM cell") == []
         assert store.add_block("aa11", block_record())
 
     def test_reading_holds_up_no_writer(self, store: Store) -> None:
@@ -233,20 +234,34 @@ class TestProfiles:
         assert [(e.block_key, e.cell) for e in evidence] == [("b1", "kernel"), ("b2", "one")]
         assert {(e.kind, e.recorded_at) for e in evidence} == {(EvidenceKind.CELL, profile_record().created_at)}
 
+    def test_later_checks_come_after_the_cells(self, store: Store) -> None:
+        store.add_sweep(sweep_record())
+        store.add_block("aa11", block_record("b1"))
+        store.add_profile(profile_record("ff01"))
+        cells = store.evidence("ff01")
+        checks = [EvidenceRecord(EvidenceKind.CANARY, NOW, verdict=verdict, detail="{}") for verdict in ("a", "b")]
+        for check in checks:
+            store.add_check("ff01", check)
+        assert store.evidence("ff01") == (*cells, *checks)
+        with pytest.raises(NotFoundError):
+            store.add_check("ee", checks[0])
+        with pytest.raises(ValueRefusedError, match="is no cell"):
+            store.add_check("ff01", EvidenceRecord(EvidenceKind.CELL, NOW))
+
     def test_digest_must_be_that_of_the_tables(self, store: Store) -> None:
         store.add_sweep(sweep_record())
         with pytest.raises(ValueRefusedError, match="digest"):
             store.add_profile(profile_record(digest="0" * 64))
 
-    def test_simulated_for_ever(self, store: Store, path: Path) -> None:
+    def test_simulated_for_ever(self, store: Store, place: Place) -> None:
         store.add_sweep(sweep_record(device=SIMULATED))
         store.add_profile(profile_record(device=SIMULATED))
-        assert rows(path, "SELECT simulated, board_uuid FROM profile") == [(1, "sim:h200")]
-        assert rows(path, "SELECT simulated FROM device") == [(1,)]
+        assert place.rows("SELECT simulated, board_uuid FROM profile") == [(1, "sim:h200")]
+        assert place.rows("SELECT simulated FROM device") == [(1,)]
 
 
 class TestValues:
-    def test_numpy_numbers_become_plain_ones(self, store: Store, path: Path) -> None:
+    def test_numpy_numbers_become_plain_ones(self, store: Store, place: Place) -> None:
         store.add_sweep(sweep_record(seed=np.int64(5), seconds=np.float32(0.5), planned_blocks=np.uint8(3)))
         cell = cell_record(
             verified=np.bool_(True),
@@ -257,20 +272,20 @@ class TestValues:
         store.add_profile(
             profile_record(fits=(FitRecord("f", "h2d", Colocation.IDLE, "m", {"a": np.float32(0.5)}, 0.0),))
         )
-        assert rows(path, "SELECT seed, typeof(seed), seconds, typeof(seconds) FROM sweep") == [
-            (5, "integer", 0.5, "real")
-        ]
-        columns = "total_bytes, typeof(total_bytes), typeof(merged_ranges), typeof(seed), typeof(seconds)"
-        assert rows(path, f"SELECT {columns} FROM block") == [(2**40, "integer", "integer", "integer", "real")]
-        assert rows(path, "SELECT count, length(samples), typeof(samples) FROM measurement") == [(2, 16, "blob")]
+        # Neither database changes the type of a value on its way to a plain client.
+        assert typed(place.rows("SELECT seed, seconds FROM sweep")) == [(5, int), (0.5, float)]
+        columns = "total_bytes, merged_ranges, seed, seconds"
+        assert typed(place.rows(f"SELECT {columns} FROM block")) == [(2**40, int), (7, int), (9, int), (1.5, float)]
+        ((count, samples),) = place.rows("SELECT count, samples FROM measurement")
+        assert (count, type(samples), len(samples)) == (2, bytes, 16)
         (block,) = store.blocks("aa11")
         assert block.cells[0].measurements[0].samples == (0.5, 0.25)
 
-    def test_samples_are_little_endian_float64(self, store: Store, path: Path) -> None:
+    def test_samples_are_little_endian_float64(self, store: Store, place: Place) -> None:
         store.add_sweep(sweep_record())
         cell = cell_record(measurements=(MeasurementRecord(Metric.TRANSFER, (1.0,)),))
         store.add_block("aa11", block_record(cells=(cell,)))
-        assert rows(path, "SELECT samples FROM measurement") == [(b"\0\0\0\0\0\0\xf0\x3f",)]
+        assert place.rows("SELECT samples FROM measurement") == [(b"\0\0\0\0\0\0\xf0\x3f",)]
 
     @pytest.mark.parametrize(
         ("field", "record"),
@@ -325,12 +340,12 @@ class TestInterruption:
         store.add_sweep(sweep_record())
         assert store.sweep("aa11").sweep.state is SweepState.RUNNING
 
-    def test_interrupted_once_its_process_is_gone(self, store: Store, path: Path, dead_pid: int) -> None:
+    def test_interrupted_once_its_process_is_gone(self, store: Store, place: Place, dead_pid: int) -> None:
         store.add_sweep(sweep_record(pid=dead_pid))
         for summary in (store.sweep("aa11"), *store.sweeps()):
             assert summary.sweep.state is SweepState.INTERRUPTED
             assert str(dead_pid) in summary.sweep.reasons[-1]
-        assert rows(path, "SELECT state FROM sweep") == [("running",)]
+        assert place.rows("SELECT state FROM sweep") == [("running",)]
 
     def test_another_process_with_the_same_id_is_not_it(self, store: Store, url: str, mounts: str) -> None:
         store.add_sweep(sweep_record())
@@ -407,3 +422,9 @@ class TestSharing:
             assert reader.sweep("aa11").sweep == sweep_record()
             with pytest.raises(DataError, match="reading only"):
                 reader.add_sweep(sweep_record("bb22"))
+
+
+def typed(found: list[tuple[object, ...]]) -> list[tuple[object, type]]:
+    """The values of the one row found, each with its type."""
+    (row,) = found
+    return [(value, type(value)) for value in row]

@@ -19,7 +19,7 @@ from pega_tune.kernels.facts import DeviceFacts, Identity, Link, Provenance, Sta
 from pega_tune.kernels.plan import PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import Colocation, ProfileState
-from pega_tune.profiles.store.errors import SweepRunningError
+from pega_tune.profiles.store.errors import DatabaseRefusedError, SweepRunningError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.migrate import upgrade
 from pega_tune.profiles.store.records import (
@@ -229,16 +229,28 @@ def upgrade_once(url: str) -> None:
     upgrade(url)
 
 
-def die_after_each_statement(folder: Path, statements: int, scripts: Path | None) -> None:
-    """Upgrades the database `folder`/K.db and dies right after its K-th changing statement, for every K."""
-    for last in range(1, statements + 1):
+def die_after_each_statement(urls: list[str], scripts: Path | None) -> None:
+    """Upgrades the K-th database and dies right after its K-th changing statement, for every K from 1."""
+    for last, url in enumerate(urls, 1):
         child = os.fork()
         if child == 0:
             with counting_changes(lambda number, last=last: os._exit(9) if number == last else None):
-                upgrade(sqlite_url(folder / f"{last}.db"), scripts=scripts)
+                upgrade(url, scripts=scripts)
             os._exit(1)
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 9, f"statement {last}: {status}"
+
+
+def publish_until_refused(url: str, number: int, acknowledged: Path) -> None:
+    """Adds profiles and notes each that was acknowledged, until another version has upgraded the database."""
+    with Store.open(url, host=host_view()) as store, acknowledged.open("w") as notes:
+        try:
+            for count in range(10_000):
+                store.add_profile(profile_record(f"{number}-{count}"))
+                print(f"{number}-{count}", file=notes, flush=True)
+        except DatabaseRefusedError:
+            return
+    sys.exit(3)
 
 
 @contextmanager

@@ -1,18 +1,16 @@
 """The migrations themselves: what they build, and that they build it whole or not at all."""
 
 import logging
-import shutil
 from contextlib import closing
 from pathlib import Path
 from sqlite3 import connect
-from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Inspector, create_engine, inspect
+from sqlalchemy import create_engine, inspect
 from sqlalchemy.pool import NullPool
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
@@ -20,12 +18,12 @@ from pega_tune.profiles.store.errors import DatabaseRefusedError, StoreError
 from pega_tune.profiles.store.migrate import Upgrade, check, current, head, migrations_path, upgrade
 from pega_tune.profiles.store.models import Base
 from pega_tune.profiles.store.store import Store
+from tests.helpers.described import described
+from tests.helpers.later import later_scripts
 from tests.helpers.store import (
     LOCAL_MOUNTS,
     block_record,
-    counting_changes,
     counts,
-    die_after_each_statement,
     host_view,
     in_processes,
     open_and_add_blocks,
@@ -35,21 +33,6 @@ from tests.helpers.store import (
     sweep_record,
     upgrade_once,
 )
-
-LATER = """
-import sqlalchemy as sa
-from alembic import op
-
-revision = "0002"
-down_revision = "0001"
-
-
-def upgrade():
-    op.create_table("note", sa.Column("note_id", sa.Integer(), primary_key=True), sa.Column("text", sa.Text()))
-    with op.batch_alter_table("profile", recreate="always") as batch:
-        batch.add_column(sa.Column("remark", sa.Text(), nullable=True))
-    {more}
-"""
 
 
 @pytest.fixture
@@ -71,14 +54,6 @@ def filled(path: Path, url: str) -> dict[str, int]:
             store.add_block("aa11", block_record(key))
         store.add_profile(profile_record())
     return counts(path)
-
-
-def later_scripts(folder: Path, more: str = "pass") -> Path:
-    """The program's migrations with one more, which rebuilds a table that others refer to."""
-    scripts = folder / "100% later"
-    shutil.copytree(migrations_path(), scripts, ignore=shutil.ignore_patterns("__pycache__"))
-    (scripts / "versions" / "0002_later.py").write_text(LATER.format(more=more))
-    return scripts
 
 
 class TestSchema:
@@ -203,34 +178,6 @@ class TestUpgrade:
             script.module.downgrade()
 
 
-class TestKilled:
-    """A process that dies after any statement leaves the old state, and the next upgrade succeeds."""
-
-    def test_while_creating(self, tmp_path: Path) -> None:
-        changes = changes_of(tmp_path / "counted.db", None)
-        assert changes > 10
-        assert in_processes(die_after_each_statement, [(tmp_path, changes, None)]) == [0]
-        for number in range(1, changes + 1):
-            url = sqlite_url(tmp_path / f"{number}.db")
-            assert current(url) is None
-            assert upgrade(url).after == SCHEMA_REVISION
-            assert check(url).ok
-
-    def test_while_upgrading(self, tmp_path: Path, path: Path, filled: dict[str, int]) -> None:
-        scripts = later_scripts(tmp_path)
-        shutil.copy(path, tmp_path / "counted.db")
-        changes = changes_of(tmp_path / "counted.db", scripts)
-        assert changes > 5
-        for number in range(1, changes + 1):
-            shutil.copy(path, tmp_path / f"{number}.db")
-        assert in_processes(die_after_each_statement, [(tmp_path, changes, scripts)]) == [0]
-        for number in range(1, changes + 1):
-            copy = tmp_path / f"{number}.db"
-            assert current(sqlite_url(copy)) == "0001"
-            assert upgrade(sqlite_url(copy), scripts=scripts).after == "0002"
-            assert counts(copy) == {**filled, "note": 0}
-
-
 class TestRaces:
     def test_upgrades_at_the_same_time_wait_for_each_other(self, url: str) -> None:
         assert in_processes(upgrade_once, [(url,)] * 4) == [0] * 4
@@ -243,34 +190,6 @@ class TestRaces:
         assert counts(path)["block"] == 8
 
 
-def changes_of(path: Path, scripts: Path | None) -> int:
-    """How many changing statements an upgrade of the database takes."""
-    numbers: list[int] = []
-    with counting_changes(numbers.append):
-        upgrade(sqlite_url(path), scripts=scripts)
-    return numbers[-1]
-
-
 def set_revision(path: Path, revision: str) -> None:
     with closing(connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
-
-
-def described(inspector: Inspector) -> dict[str, dict[str, list[Any]]]:
-    """Columns, constraints and indexes of every table, in an order of their own."""
-
-    def ordered(parts: list[Any]) -> list[Any]:
-        return sorted(({key: str(value) for key, value in part.items()} for part in parts), key=lambda p: p["name"])
-
-    tables = [table for table in inspector.get_table_names() if table != "alembic_version"]
-    return {
-        table: {
-            "columns": ordered(inspector.get_columns(table)),
-            "primary key": ordered([inspector.get_pk_constraint(table)]),
-            "foreign keys": ordered(inspector.get_foreign_keys(table)),
-            "unique": ordered(inspector.get_unique_constraints(table)),
-            "checks": ordered(inspector.get_check_constraints(table)),
-            "indexes": ordered(inspector.get_indexes(table)),
-        }
-        for table in tables
-    }

@@ -61,6 +61,10 @@ def create(path: Path, *rows: Row, revision: str = SCHEMA_REVISION, journal: str
             "compiled BLOB, digest TEXT, kernel_digest TEXT, reasons TEXT, sweep_id TEXT)"
         )
         connection.execute("CREATE TABLE sweep (sweep_id TEXT PRIMARY KEY, state TEXT)")
+        connection.execute(
+            "CREATE TABLE evidence (evidence_id INTEGER PRIMARY KEY, profile_id TEXT, cell_id INTEGER, kind TEXT, "
+            "verdict TEXT, detail TEXT)"
+        )
         connection.execute("INSERT INTO sweep VALUES ('sweep1', 'interrupted'), ('sweep2', 'finished')")
         connection.commit()
     insert(path, *rows)

@@ -19,7 +19,7 @@ from pega_tune.kernels.plan import (
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.stored import StoredProfile
 from pega_tune.profiles.policy.table import MAX_OPTIONS, CompiledPolicy, Option, Predicted, Table
-from pega_tune.profiles.policy.terms import Colocation, ProfileState, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Hint, ProfileState, Runtime
 
 DIRECT = direct()
 BATCH = CopyPlan(Backend.BATCH)
@@ -114,7 +114,7 @@ predictions = st.one_of(served, unserved)
 
 
 def cells_of(plans: st.SearchStrategy[AnyPlan]) -> st.SearchStrategy[tuple[Option, ...]]:
-    return st.lists(st.builds(Option, plans, predictions), min_size=1, max_size=MAX_OPTIONS).map(tuple)
+    return st.lists(st.builds(Option, plans, predictions, st.booleans()), min_size=1, max_size=MAX_OPTIONS).map(tuple)
 
 
 edges = st.sets(st.integers(2, 1 << 40), max_size=4).map(lambda values: (1, *sorted(values)))
@@ -122,10 +122,14 @@ intervals = st.tuples(st.integers(1, 1 << 40), st.integers(1, 1 << 40)).map(lamb
 
 
 @st.composite
-def tables(draw: st.DrawFn, direction: Direction, colocation: Colocation, runtime: Runtime) -> Table:
+def tables(
+    draw: st.DrawFn, direction: Direction, colocation: Colocation, runtime: Runtime, hint: Hint = Hint.NONE
+) -> Table:
     rows, columns = draw(edges), draw(edges)
     count = len(rows) * len(columns)
     cells = cells_of(pairs if direction is Direction.BOTH else copy_plans)
+    sources = tuple(draw(st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=3)))
+    blocks = st.lists(st.integers(0, max(0, len(sources) - 1)), min_size=count, max_size=count)
     return Table(
         direction=direction,
         colocation=colocation,
@@ -138,10 +142,14 @@ def tables(draw: st.DrawFn, direction: Direction, colocation: Colocation, runtim
         measured_bytes=draw(intervals),
         margin=draw(costs_s),
         step_s=draw(st.none() | times_s),
+        hint=hint,
+        sources=sources,
+        evidence=tuple(draw(blocks)) if sources else (),
     )
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> CompiledPolicy:
-    keys = st.tuples(st.sampled_from(Direction), st.sampled_from(Colocation), st.sampled_from(Runtime))
+    kinds = st.sampled_from([*((runtime, Hint.NONE) for runtime in Runtime), *((Runtime.FULL, hint) for hint in Hint)])
+    keys = st.tuples(st.sampled_from(Direction), st.sampled_from(Colocation), kinds).map(lambda k: (*k[:2], *k[2]))
     return CompiledPolicy(tuple(draw(tables(*key)) for key in draw(st.lists(keys, unique=True, max_size=3))))

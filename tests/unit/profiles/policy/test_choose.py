@@ -1,6 +1,7 @@
 """Choosing: what each objective promises, with evidence and without."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
@@ -169,6 +170,15 @@ def test_the_rate_rules_out_slow_plans():
 def test_the_completion_beside_decode_decides_what_is_sustainable():
     late = Option(WIDE, Predicted(1e-3, 0.0, 0.0, completion_p99_s=60e-3))
     assert chosen(Objective.THROUGHPUT, late, option(DIRECT, 40e-3, 0.0)).option.plan is DIRECT
+
+
+def test_a_curve_is_evidence_and_the_answer_says_which():
+    fitted = replace(option(STAGED, 2e-3, 0.1e-3), fitted=True)
+    for objective in (Objective.BALANCED, Objective.STRICT, Objective.TAIL_BOUNDED):
+        choice = chosen(objective, option(WIDE, 1e-3, 3e-3), fitted, option(DIRECT, 1e-3), step_s=STEP_S)
+        assert (choice.option, choice.budget_met, choice.evidence) == (fitted, True, Evidence.FITTED)
+    guess = replace(option(DIRECT, 1e-3), fitted=True)
+    assert chosen(Objective.STRICT, guess).evidence is Evidence.NONE
 
 
 def test_a_plan_without_evidence_does_not_compete_where_others_have_it():

@@ -16,7 +16,7 @@ from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy import compiled
 from pega_tune.profiles.policy.compiled import decode, digest, encode
 from pega_tune.profiles.policy.table import CompiledPolicy, Option, Predicted, Table
-from pega_tune.profiles.policy.terms import Colocation, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Hint, Runtime
 from tests.unit.profiles.policy.examples import BATCH, DIRECT, NARROW, STAGED, WIDE, one_way, option, policies
 
 MAX_BLOB_BYTES = 512 << 10
@@ -28,6 +28,14 @@ def test_decode_inverts_encode(policy):
     blob = encode(policy)
     assert decode(blob) == policy
     assert encode(decode(blob)) == blob
+
+
+def test_hints_fits_and_sources_are_kept():
+    fitted = Option(STAGED, Predicted(1e-3, 0.0, 0.0, 1e-3), fitted=True)
+    known = one_way(fitted, hint=Hint.HOST_RUNS, **SOURCES)
+    policy = CompiledPolicy((one_way(replace(fitted, fitted=False), **SOURCES), known))
+    assert decode(encode(policy)) == policy
+    assert decode(encode(policy)).find(known.direction, known.colocation, known.runtime, Hint.HOST_RUNS) == known
 
 
 def test_times_keep_six_digits():
@@ -66,8 +74,11 @@ def realistic(direction: Direction, served: bool) -> tuple[Table, ...]:
         cells[Runtime.KERNEL_OPTIONS].append((measured[0], measured[2], *rng.sample(measured[5:], 2)))
         cells[Runtime.FULL].append(tuple(rng.sample(measured, 4)))
     edges = {"range_edges": half_octaves(35, 4), "size_edges": half_octaves(35, 16)}
+    sources = tuple(f"{direction} {n} x {size} {served}" for n in range(10) for size in range(9))
+    evidence = tuple(row // 4 * 9 + column // 4 for row in range(35) for column in range(35))
+    known = {**edges, "sources": sources, "evidence": evidence}
     return tuple(
-        one_way(direction=direction, runtime=runtime, cells=tuple(cells[runtime]), **edges) for runtime in Runtime
+        one_way(direction=direction, runtime=runtime, cells=tuple(cells[runtime]), **known) for runtime in Runtime
     )
 
 
@@ -89,7 +100,8 @@ def decoded(blob: bytes) -> CompiledPolicy | None:
         return None if error.message.count("\n") == 0 else pytest.fail(f"not one line: {error.message}")
 
 
-SMALL = encode(CompiledPolicy((one_way(option(NARROW, 1e-3, 1e-4), option(DIRECT, 2e-3)),)))
+SOURCES = {"sources": ("h2d 16", "h2d 64"), "evidence": (0, 1, 1)}
+SMALL = encode(CompiledPolicy((one_way(option(NARROW, 1e-3, 1e-4), option(DIRECT, 2e-3), **SOURCES),)))
 
 
 @given(st.integers(0, len(SMALL) - 1), st.integers(1, 255))
@@ -172,6 +184,13 @@ def changed(*path_and_value: object) -> bytes:
         (changed("options", "plan", 1, 2), "option 1: there is no plan 2"),
         (changed("options", "plan", 1, -1), "option 1: there is no plan -1"),
         (changed("options", "p50_s", []), "the options has unknown 'p50_s'"),
+        (changed("options", "fitted", 0, 0), "option 0: fitted is true or false, not 0"),
+        (changed("sources", 0, 7), "source 0: 7 is no text"),
+        (changed("sources", 0, ""), "table 0: table h2d/idle/full: a source is empty or named twice"),
+        (changed("tables", 0, "hint", "none "), "table 0 is malformed: 'none ' is not a valid Hint"),
+        (changed("tables", 0, "sources", [0, 2]), "table 0: there is no source 2"),
+        (changed("tables", 0, "evidence", [0, 1]), "2 pieces of evidence for 3 cells"),
+        (changed("tables", 0, "evidence", [0, 1, 1]), "evidence is no index of a source"),
         (changed("lists", 0, [1, 1]), "option list 0: there is no option 2"),
         (changed("lists", 0, []), "table 0: table h2d/idle/full: cell 0 has 0 options"),
         (changed("tables", 0, "direction", "up"), "table 0 is malformed: 'up' is not a valid Direction"),
@@ -183,7 +202,7 @@ def changed(*path_and_value: object) -> bytes:
         (changed("tables", 0, "cells", [0, 0, 1]), "table 0: there is no option list 1"),
         (changed("tables", {}), "the tables are not a list"),
         (packed([]), "not a JSON object"),
-        (packed({"format": 2}), "the policy lacks lists, options, plans, tables"),
+        (packed({"format": 3}), "the policy lacks lists, options, plans, sources, tables"),
         (packed({"format": math.nan}), "not JSON: NaN is no number"),
         (zlib.compress(b"[" * 100_000), "not JSON"),
         (SMALL + b"x", "bytes after its end"),
@@ -201,14 +220,14 @@ def test_the_refusal_names_what_is_wrong(blob, complaint):
 def test_a_newer_format_is_refused_by_name():
     with pytest.raises(DataError) as caught:
         decode(changed("format", compiled.FORMAT + 1))
-    assert caught.value.message == "the policy has format 3, this version reads up to 2"
+    assert caught.value.message == "the policy has format 4, this version reads up to 3"
     assert "install" in caught.value.hint
 
 
 def test_an_older_format_is_refused_by_name():
     with pytest.raises(DataError) as caught:
         decode(changed("format", compiled.FORMAT - 1))
-    assert caught.value.message == "the policy has format 1, this version reads 2"
+    assert caught.value.message == "the policy has format 2, this version reads 3"
     assert "pega-tune sweep" in caught.value.hint
 
 

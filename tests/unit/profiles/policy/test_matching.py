@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pega_tune.kernels.facts import Link
-from pega_tune.profiles.policy.matching import fit
+from pega_tune.profiles.policy.matching import fit, sweep_command
 from pega_tune.profiles.policy.terms import Tier
 from tests.unit.profiles.policy.examples import facts
 
@@ -63,3 +63,8 @@ def test_simulated_and_real_never_meet():
 
 def test_a_simulated_device_that_was_changed_has_no_profile():
     assert fit(facts("sim:h200", sm_count=114), facts("sim:h200")) is None
+
+
+def test_a_simulated_device_is_swept_by_its_name():
+    assert sweep_command(HERE) == "pega-tune sweep"
+    assert sweep_command(facts("sim:h200")) == "pega-tune sweep --device sim:h200"

@@ -14,6 +14,7 @@ from pega_tune.profiles.policy.settings import (
     database_url,
     environment_record,
     environment_with,
+    fleet_url,
     mps_pipe_directory,
     sqlite_path,
     visible_devices,
@@ -158,3 +159,11 @@ def test_what_may_change_compiling_is_told(monkeypatch):
     monkeypatch.setenv("CUDA_LAUNCH_BLOCKING", "1")
     assert set(compiler_variables()) == {*before, ("NUMBA_OPT", "0")}
     assert list(compiler_variables()) == sorted(compiler_variables())
+
+
+def test_the_fleet_has_no_default(monkeypatch):
+    monkeypatch.delenv("PEGA_TUNE_FLEET", raising=False)
+    assert fleet_url() is None
+    monkeypatch.setenv("PEGA_TUNE_FLEET", "postgresql://db.example/pega")
+    assert fleet_url() == "postgresql://db.example/pega"
+    assert fleet_url("/data/p.db") == "sqlite:////data/p.db"

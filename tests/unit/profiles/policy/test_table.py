@@ -10,6 +10,7 @@ from pega_tune.errors import DataError
 from pega_tune.kernels.plan import PlanPair
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.table import Bounds, CompiledPolicy, Predicted, centres
+from pega_tune.profiles.policy.terms import Hint, Runtime
 from tests.unit.profiles.policy.examples import DIRECT, edges, one_way, option
 
 
@@ -84,6 +85,13 @@ def test_bounds_read_as_words(bounds, text):
         ({"margin": math.nan}, "margin"),
         ({"margin": -0.1}, "margin"),
         ({"step_s": 0.0}, "step_s"),
+        ({"hint": Hint.STRIDED, "runtime": Runtime.PEGAFLOW}, "h2d/idle/pegaflow/strided: the hint strided is for"),
+        ({"sources": ("a",)}, "0 pieces of evidence for 3 cells"),
+        ({"evidence": (0, 0, 0)}, "3 pieces of evidence for 3 cells"),
+        ({"sources": ("a", "a"), "evidence": (0, 0, 0)}, "named twice"),
+        ({"sources": ("",), "evidence": (0, 0, 0)}, "a source is empty"),
+        ({"sources": ("a",), "evidence": (0, 0, 1)}, "no index of a source"),
+        ({"sources": ("a",), "evidence": (0, -1, 0)}, "no index of a source"),
     ],
 )
 def test_a_table_that_contradicts_itself_is_refused(changes, complaint):
@@ -113,8 +121,10 @@ def test_a_policy_has_one_table_for_each_key():
         CompiledPolicy((one_way(), one_way()))
 
 
-def test_find_goes_by_all_three_keys():
-    table = one_way()
-    policy = CompiledPolicy((table,))
+def test_find_goes_by_all_four_keys():
+    table, strided = one_way(), one_way(hint=Hint.STRIDED)
+    policy = CompiledPolicy((table, strided))
     assert policy.find(table.direction, table.colocation, table.runtime) is table
+    assert policy.find(table.direction, table.colocation, table.runtime, Hint.STRIDED) is strided
+    assert policy.find(table.direction, table.colocation, table.runtime, Hint.HOST_RUNS) is None
     assert policy.find(Direction.D2H, table.colocation, table.runtime) is None

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
-from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, StoreError, translated
+from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, StoreError
 from pega_tune.profiles.store.migrate import TableCount, backup, check
 from pega_tune.profiles.store.store import Store
+from pega_tune.profiles.store.translation import translated
 from tests.helpers.store import (
     LOCAL_MOUNTS,
     block_record,

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from pega_tune.errors import DataError
+from pega_tune.profiles.store.access import Access
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.engine_setup import (
     WRITES,
-    Access,
     connect_read_only,
     open_engine,
     set_journal,

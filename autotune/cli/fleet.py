@@ -1,0 +1,175 @@
+"""`pega-tune fleet push`, `pull` and `list`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pega_tune.autotune.cli.errors import ExitCode
+from pega_tune.autotune.cli.output import table
+from pega_tune.autotune.cli.session import Session, session_of
+from pega_tune.autotune.cli.units import format_age
+from pega_tune.errors import UsageError
+
+if TYPE_CHECKING:
+    from pega_tune.autotune.fleet.exchange import Passed, Pulled
+    from pega_tune.autotune.fleet.overview import ClassOverview, Member
+    from pega_tune.kernels.facts import DeviceFacts
+
+app = typer.Typer(name="fleet", help="Share profiles between hosts.")
+
+FleetOption = Annotated[
+    str | None,
+    typer.Option("--fleet", metavar="URL", help="The database that the hosts share.  [default: PEGA_TUNE_FLEET]"),
+]
+PushedArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID...]", help="Profiles to push.  [default: all that are published]")
+]
+PulledDeviceOption = Annotated[
+    str | None, typer.Option("--device", metavar="auto|N|UUID|sim:NAME", help="For which device.  [default: all here]")
+]
+
+
+@app.command("push")
+def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: FleetOption = None) -> None:
+    """Give published profiles of this host to the fleet."""
+    from pega_tune.autotune.fleet.exchange import patient_host, push
+    from pega_tune.profiles.store.store import Store
+
+    session = session_of(context)
+    url = _required(fleet)
+    with session.read_store() as source, Store.open(url, host=patient_host()) as target:
+        passed = push(source, target, ids or ())
+    session.output.answer(
+        {"pushed": [_passed_document(each) for each in passed]},
+        table(("PROFILE", "DEVICE", ""), (_passed_row(each) for each in passed)),
+    )
+
+
+@app.command("pull")
+def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fleet: FleetOption = None) -> None:
+    """Bring the fleet's best profile for each device here; exit code 5 if the one that is here has to do."""
+    from pega_tune.autotune.fleet.exchange import pull
+
+    session = session_of(context)
+    url = _required(fleet)
+    devices = _devices(device)
+    with session.write_store(create=True) as local:
+        pulled = [pull(url, local, each) for each in devices]
+    for each in pulled:
+        _warn(session, each)
+    session.output.answer(
+        {"pulled": [_pulled_document(each) for each in pulled]},
+        table(("DEVICE", "PROFILE", "TIER", ""), (_pulled_row(each) for each in pulled)),
+    )
+    if any(each.kept for each in pulled):
+        raise typer.Exit(ExitCode.FLAGGED)
+
+
+@app.command("list")
+def list_classes(context: typer.Context, fleet: FleetOption = None) -> None:
+    """Show for each class of devices its profile, how old it is, whether it is suspect, and which hosts differ."""
+    from pega_tune.autotune.fleet.exchange import patient_host
+    from pega_tune.autotune.fleet.overview import overview
+    from pega_tune.profiles.policy.settings import fleet_url
+    from pega_tune.profiles.store.store import Store
+
+    session = session_of(context)
+    url = fleet_url(fleet) or session.url
+    with Store.open(url, create=False, read_only=True, host=patient_host()) as store:
+        classes = overview(store)
+    now = datetime.now(UTC)
+    session.output.answer(
+        {"classes": [_class_document(each, now) for each in classes]},
+        table(
+            ("CLASS", "DEVICE", "PROFILE", "AGE", "STATE", "HOSTS", "DIFFERING"),
+            (_class_row(each, now) for each in classes),
+        ),
+    )
+
+
+def _required(option: str | None) -> str:
+    from pega_tune.profiles.policy.settings import FLEET_VARIABLE, fleet_url
+
+    url = fleet_url(option)
+    if url is None:
+        raise UsageError("which database do the hosts share?", f"give --fleet URL, or set {FLEET_VARIABLE}")
+    return url
+
+
+def _devices(spec: str | None) -> tuple[DeviceFacts, ...]:
+    from pega_tune.autotune.devices import AUTO, all_devices, find_device
+
+    real = tuple(facts for facts in all_devices() if not facts.simulated) if spec is None else ()
+    return real or (find_device(spec or AUTO).facts,)
+
+
+def _warn(session: Session, pulled: Pulled) -> None:
+    if pulled.kept:
+        session.output.warn(f"profile {pulled.profile_id} is kept for {pulled.device.uuid}: {pulled.kept}")
+    for warning in pulled.warnings:
+        session.output.warn(f"profile {pulled.profile_id}: {warning}")
+
+
+def _passed_document(passed: Passed) -> dict[str, Any]:
+    return {"profile": passed.profile.profile_id, "device": passed.profile.device.uuid, "added": passed.added}
+
+
+def _passed_row(passed: Passed) -> tuple[str, ...]:
+    return passed.profile.profile_id, passed.profile.device.uuid, "pushed" if passed.added else "was there already"
+
+
+def _pulled_document(pulled: Pulled) -> dict[str, Any]:
+    return {
+        "device": pulled.device.uuid,
+        "profile": pulled.profile_id,
+        "tier": str(pulled.tier),
+        "added": pulled.added,
+        "kept": pulled.kept or None,
+        "warnings": list(pulled.warnings),
+    }
+
+
+def _pulled_row(pulled: Pulled) -> tuple[str, ...]:
+    how = "kept" if pulled.kept else "pulled" if pulled.added else "was here already"
+    return pulled.device.uuid, pulled.profile_id, str(pulled.tier), how
+
+
+def _class_document(each: ClassOverview, now: datetime) -> dict[str, Any]:
+    profile = each.profile
+    return {
+        "class": each.class_id,
+        "device": each.name,
+        "simulated": each.simulated,
+        "profile": profile.profile_id if profile else None,
+        "published_at": profile.created_at.isoformat() if profile else None,
+        "age_s": (now - profile.created_at).total_seconds() if profile else None,
+        "suspect": each.suspect,
+        "hosts": [_member_document(member) for member in each.members],
+    }
+
+
+def _member_document(member: Member) -> dict[str, Any]:
+    device = member.device
+    return {
+        "host": device.provenance.host,
+        "device": device.uuid,
+        "differs": member.differs,
+        "changed": list(member.changed),
+        "drifted": member.drifted,
+    }
+
+
+def _class_row(each: ClassOverview, now: datetime) -> tuple[str, ...]:
+    profile = each.profile
+    state = "no profile" if profile is None else "suspect" if each.suspect else "sound"
+    hosts = {member.device.provenance.host for member in each.members}
+    differing = "; ".join(f"{m.device.provenance.host}: {_difference(m)}" for m in each.members if m.differs)
+    age = format_age((now - profile.created_at).total_seconds()) if profile else ""
+    return each.class_id, each.name, profile.profile_id if profile else "-", age, state, str(len(hosts)), differing
+
+
+def _difference(member: Member) -> str:
+    return ", ".join((*member.changed, *(("drifted",) if member.drifted else ())))

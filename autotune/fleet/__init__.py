@@ -1,0 +1,1 @@
+"""Profiles that hosts share through one database."""

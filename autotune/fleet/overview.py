@@ -1,0 +1,102 @@
+"""What a fleet knows: for each class of devices its profile, whether it is still true, and who differs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.checks import DRIFTED, Check, changed_since, latest
+from pega_tune.profiles.policy.terms import ProfileState
+from pega_tune.profiles.store.records import EvidenceKind, ProfileRecord
+from pega_tune.profiles.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One device of a class, as it was when it last measured.
+
+    Attributes:
+        device: its facts.
+        changed: staleness fields in which it differs from what the profile was measured or verified on; empty if none
+            does, or there is no profile.
+        drifted: the profile was found not to hold on it.
+    """
+
+    device: DeviceFacts
+    changed: tuple[str, ...] = ()
+    drifted: bool = False
+
+    @property
+    def differs(self) -> bool:
+        """Whether what the profile says may not be true here."""
+        return self.drifted or bool(self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassOverview:
+    """One class of devices.
+
+    Attributes:
+        class_id: which.
+        name: of the device, as its driver calls it.
+        simulated: it is a model.
+        profile: the newest published one; None if there is none.
+        members: devices that measured for it, by host.
+    """
+
+    class_id: str
+    name: str
+    simulated: bool
+    profile: ProfileRecord | None
+    members: tuple[Member, ...]
+
+    @property
+    def suspect(self) -> bool:
+        """Whether the profile may not be true on some of the devices."""
+        return any(member.differs for member in self.members)
+
+
+def overview(store: Store) -> tuple[ClassOverview, ...]:
+    """Every class of which a device has measured, or has a profile; by name.
+
+    Raises:
+        DataError: the database refuses.
+    """
+    published = [profile for profile in store.profiles() if profile.state is ProfileState.PUBLISHED]
+    seen = [(summary.sweep.started_at, summary.sweep.device) for summary in store.sweeps()]
+    seen += [(profile.created_at, profile.device) for profile in published]
+    boards = _newest(seen)
+    classes = sorted(
+        {facts.class_id: facts for facts in boards}.values(), key=lambda f: (f.provenance.name, f.class_id)
+    )
+    return tuple(_class(store, facts, published, boards) for facts in classes)
+
+
+def _newest(seen: Iterable[tuple[datetime, DeviceFacts]]) -> tuple[DeviceFacts, ...]:
+    """The facts of each device as it was last seen."""
+    return tuple({facts.uuid: facts for _, facts in sorted(seen, key=lambda pair: pair[0])}.values())
+
+
+def _class(
+    store: Store, facts: DeviceFacts, published: list[ProfileRecord], boards: tuple[DeviceFacts, ...]
+) -> ClassOverview:
+    # The store has the newest in front.
+    profile = next((each for each in published if each.device.class_id == facts.class_id), None)
+    checks = _checks(store, profile) if profile else ()
+    mine = sorted(
+        (each for each in boards if each.class_id == facts.class_id), key=lambda f: (f.provenance.host, f.uuid)
+    )
+    members = tuple(_member(each, profile, latest(checks, each)) for each in mine)
+    return ClassOverview(facts.class_id, facts.provenance.name, facts.simulated, profile, members)
+
+
+def _checks(store: Store, profile: ProfileRecord) -> tuple[Check, ...]:
+    evidence = store.evidence(profile.profile_id)
+    return tuple(Check.from_json(e.verdict, e.detail) for e in evidence if e.kind is EvidenceKind.CANARY)
+
+
+def _member(device: DeviceFacts, profile: ProfileRecord | None, check: Check | None) -> Member:
+    if profile is None:
+        return Member(device)
+    drifted = check is not None and check.verdict == DRIFTED
+    return Member(device, changed_since(profile.device, device, check), drifted)

@@ -1,0 +1,121 @@
+"""Profiles of the store as bundles, and back. A bundle holds tables alone: blocks and fits stay where they are."""
+
+from dataclasses import replace
+
+from sqlalchemy.orm import Session
+
+from pega_tune.profiles.bundle.document import Bundle
+from pega_tune.profiles.policy.compiled import decode, digest
+from pega_tune.profiles.store import models, ownership
+from pega_tune.profiles.store.errors import ImportConflictError
+from pega_tune.profiles.store.host import HostView
+from pega_tune.profiles.store.mapping import board_row, device_row, profile_record, profile_row, sweep_row
+from pega_tune.profiles.store.queries import link_cells, remember_class, remember_device
+from pega_tune.profiles.store.records import ProfileRecord, SweepRecord, SweepState
+from pega_tune.profiles.store.values import settled
+
+IMPORTED = "imported"
+"""What stands for the preset of a sweep that was measured elsewhere."""
+
+
+def bundle_of(record: ProfileRecord) -> Bundle:
+    """What travels of a profile.
+
+    Raises:
+        PolicyFormatError: its tables are damaged or of another version.
+    """
+    return Bundle(
+        profile_id=record.profile_id,
+        sweep_id=record.sweep_id,
+        state=record.state,
+        reasons=record.reasons,
+        created_at=record.created_at,
+        device=record.device,
+        kernel_digest=record.kernel_digest,
+        method_version=record.method_version,
+        compiled=record.compiled,
+        policy=decode(record.compiled),
+    )
+
+
+def add_bundle(session: Session, bundle: Bundle, host: HostView) -> bool:
+    """Stores the profile of a bundle, and what has to be there for it; False if it is there already.
+
+    Raises:
+        ImportConflictError: another profile or another sweep has its id.
+    """
+    record = _profile(bundle)
+    there = session.get(models.Profile, record.profile_id)
+    if there is not None:
+        if replace(profile_record(there), fits=()) == record:
+            return False
+        raise ImportConflictError(
+            f"there is another profile {record.profile_id} in the database", "remove the one that is not wanted"
+        )
+    _add_board(session, bundle)
+    _require_sweep(session, bundle, host)
+    row = profile_row(record)
+    session.add(row)
+    session.flush()
+    link_cells(session, row)  # of a sweep that is here after all
+    return True
+
+
+def _profile(bundle: Bundle) -> ProfileRecord:
+    return ProfileRecord(
+        profile_id=bundle.profile_id,
+        sweep_id=bundle.sweep_id,
+        device=bundle.device,
+        state=bundle.state,
+        reasons=bundle.reasons,
+        created_at=bundle.created_at,
+        compiled=bundle.compiled,
+        digest=digest(bundle.compiled),
+        kernel_digest=bundle.kernel_digest,
+        method_version=bundle.method_version,
+    )
+
+
+def _add_board(session: Session, bundle: Bundle) -> None:
+    device = bundle.device
+    if session.get(models.Board, device.uuid) is not None:
+        # Whoever measured here knows better where the board is; it may have been of another class in another host.
+        remember_class(session, device_row(device))
+        return
+    remember_device(session, device_row(device), board_row(device, bundle.created_at))
+
+
+def _require_sweep(session: Session, bundle: Bundle, host: HostView) -> None:
+    """The sweep that the profile refers to: the one in the database, or one without blocks that stands for it."""
+    there = session.get(models.Sweep, bundle.sweep_id)
+    if there is None:
+        row = sweep_row(_sweep(bundle))
+        ownership.touch(row, host)
+        session.add(settled(row))
+        session.flush()
+    elif (there.board_uuid, there.kernel_digest, there.method_version) != (
+        bundle.device.uuid,
+        bundle.kernel_digest,
+        bundle.method_version,
+    ):
+        raise ImportConflictError(
+            f"there is another sweep {bundle.sweep_id} in the database, which did not measure this profile",
+            "import into another database",
+        )
+
+
+def _sweep(bundle: Bundle) -> SweepRecord:
+    return SweepRecord(
+        sweep_id=bundle.sweep_id,
+        device=bundle.device,
+        preset=IMPORTED,
+        seed=0,
+        request="{}",
+        method_version=bundle.method_version,
+        kernel_digest=bundle.kernel_digest,
+        environment="{}",
+        planned_blocks=0,
+        state=SweepState.FINISHED,
+        started_at=bundle.created_at,
+        reasons=(f"measured elsewhere: profile {bundle.profile_id} was imported without its blocks",),
+    )

@@ -16,6 +16,7 @@ from pega_tune.autotune.engine import Capabilities
 from pega_tune.autotune.findings import Finding, Status
 from pega_tune.autotune.isolated import IsolatedEngine
 from pega_tune.autotune.isolation.messages import RemoteError
+from pega_tune.autotune.verify.findings import profile_findings
 from pega_tune.errors import DeviceError, PegaTuneError
 from pega_tune.kernels import nvml, probe
 from pega_tune.kernels.facts import DeviceFacts
@@ -29,7 +30,15 @@ _TOOLCHAIN = ("nvidia-cuda-nvcc", "nvidia-nvjitlink")
 _TOOLCHAIN_HINT = "install the one that fits the driver: pip install 'pega-tune[cu13]' or 'pega-tune[cu12]'"
 _PACKAGES_HINT = "pip install 'pega-tune[cu13]'"
 _BREAKING = ("NUMBA_ENABLE_CUDASIM", "NUMBA_DISABLE_JIT")
-_DISTORTING = ("CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_MAX_CONNECTIONS", "NUMBA_CUDA_DEBUGINFO")
+_DISTORTING = (
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "NUMBA_CUDA_DEBUGINFO",
+    # A client of an MPS daemon gets fewer SMs by it, or waits for others; without a daemon nobody reads them.
+    settings.MPS_THREADS_VARIABLE,
+    settings.MPS_PRIORITY_VARIABLE,
+)
+_HARMLESS = ((settings.MPS_THREADS_VARIABLE, "100"),)
 
 
 Ask: TypeAlias = Callable[[DeviceFacts], Capabilities]
@@ -57,8 +66,10 @@ class Examination:
 def examine(database: str) -> Examination:
     """Looks at everything; compiling, and starting the engine of every GPU, take some seconds each.
 
+    A profile whose device has changed since it was measured is verified, which takes some seconds, too.
+
     Args:
-        database: its URL; it is looked at, never created or migrated.
+        database: its URL; it is never created or migrated, and all that is added is what a verification found.
     """
     devices, driver = _driver()
     capabilities, findings = examine_devices(devices)
@@ -103,6 +114,7 @@ def _after(devices: tuple[DeviceFacts, ...], database: str) -> Iterator[Finding]
     for capability in sorted({device.identity.compute_capability for device in devices}) or [_STAND_IN_CAPABILITY]:
         yield _compiler(capability)
     yield _database(database)
+    yield from profile_findings(devices, database)
 
 
 def _packages() -> Finding:
@@ -183,7 +195,7 @@ def _toolchain(devices: tuple[DeviceFacts, ...]) -> Finding:
 
 def _variables() -> Finding:
     values = settings.environment_record().to_json()
-    active = {name for name, value in values.items() if value and value != "0"}
+    active = {name for name, value in values.items() if value and value != "0" and (name, value) not in _HARMLESS}
     breaking = sorted(active.intersection(_BREAKING))
     distorting = sorted(active.intersection(_DISTORTING))
     if breaking:

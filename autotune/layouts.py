@@ -61,6 +61,15 @@ class NamedLayout:
             raise UsageError(f"there is no layout {text!r}", _HINT)
         return cls(LayoutKind(word), int(count) if colon else None)
 
+    @classmethod
+    def fitting(cls, shape: TransferShape) -> "NamedLayout":
+        """The layout that has what is known of a shape's host runs and pitch."""
+        if shape.pitch is not None:
+            return cls(LayoutKind.STRIDED)
+        if shape.host_runs is None:
+            return cls()
+        return cls(LayoutKind.HOST_ORDERED) if shape.host_runs == 1 else cls(LayoutKind.HOST_RUNS, shape.host_runs)
+
     def described(self, shape: TransferShape) -> TransferShape:
         """The shape with what the layout tells about host runs and pitch, which is nothing if ranges are shuffled.
 
@@ -85,3 +94,5 @@ class NamedLayout:
 
 
 SHUFFLED = NamedLayout()
+HOST_ORDERED = NamedLayout(LayoutKind.HOST_ORDERED)
+STRIDED = NamedLayout(LayoutKind.STRIDED)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pega_tune.autotune.cli.options import optional_device
-from pega_tune.autotune.cli.output import fields
+from pega_tune.autotune.cli.decision_report import decision_table, explanation_lines
+from pega_tune.autotune.cli.options import given, optional_device, optional_size
 from pega_tune.autotune.cli.session import Session, session_of
-from pega_tune.autotune.cli.units import format_age, parse_duration, parse_size
-from pega_tune.kernels.plan import CopyPlan
-from pega_tune.profiles.policy.explain import format_duration
-from pega_tune.profiles.policy.terms import Evidence
+from pega_tune.autotune.cli.shapes_file import read_traffic, shape_document
+from pega_tune.autotune.cli.units import parse_period, parse_size
+from pega_tune.errors import UsageError
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.terms import parse_word
 
 if TYPE_CHECKING:
+    from pega_tune.autotune.kv.traffic import CountedShape
     from pega_tune.profiles.policy.auto import Auto
-    from pega_tune.profiles.policy.decision import Decision
+    from pega_tune.profiles.policy.explanation import Explanation
 
 
 def add_to(app: typer.Typer) -> None:
@@ -26,9 +29,14 @@ def add_to(app: typer.Typer) -> None:
 
 def decide(
     context: typer.Context,
-    ranges: Annotated[int, typer.Option("--ranges", metavar="N", help="Merged ranges, per direction.")],
-    total_bytes: Annotated[str, typer.Option("--bytes", metavar="SIZE", help="Of all ranges, per direction.")],
-    direction: Annotated[str, typer.Option(metavar="h2d|d2h|both", help="Which way.")] = "both",
+    ranges: Annotated[int | None, typer.Option("--ranges", metavar="N", help="Merged ranges, per direction.")] = None,
+    total_bytes: Annotated[
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Of all ranges, per direction.")
+    ] = None,
+    direction: Annotated[str | None, typer.Option(metavar="h2d|d2h|both", help="Which way.  [default: both]")] = None,
+    shapes: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Answer for each of these instead; a JSON object on each line.")
+    ] = None,
     objective: Annotated[
         str, typer.Option(metavar="throughput|balanced|tail-bounded|strict", help="What to optimise.")
     ] = "balanced",
@@ -61,8 +69,15 @@ def decide(
         typer.Option(metavar="auto|N|UUID|sim:NAME", help="For which device.  [default: the GPU here, if any]"),
     ] = None,
     host_runs: Annotated[
+        int | None, typer.Option(metavar="N", help="Runs that are adjacent on the host side alone.  [default: unknown]")
+    ] = None,
+    alignment: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Runs that are adjacent on the host side alone; changes no answer yet."),
+        typer.Option(metavar="1|2|4|8|16", help="What every address and size is a multiple of.  [default: unknown]"),
+    ] = None,
+    pitch: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="From range to range on the device, if it is constant.  [default: unknown]"),
     ] = None,
 ) -> None:
     """Answer how to run a transfer.
@@ -70,21 +85,41 @@ def decide(
     From the profile that fits the device best, else by a rule; the answer says which, and why.
     """
     session = session_of(context)
-    period_s = parse_duration(period)
-    decision = _auto(session, device).decide(
-        ranges,
-        parse_size(total_bytes),
-        direction,
-        objective=objective,
-        budget=budget,
-        period_s=period_s,
-        colocation=colocation,
-        runtime=runtime,
-        host_runs=host_runs,
-    )
-    for warning in decision.warnings:
+    period_s = parse_period(period)
+    layout = {"host_runs": host_runs, "alignment": alignment, "pitch": optional_size(pitch)}
+    asked = _asked(given({"ranges": ranges, "bytes": total_bytes, "direction": direction, **layout}), shapes)
+    auto = _auto(session, device)
+    terms: dict[str, Any] = {
+        "objective": objective,
+        "budget": budget,
+        "period_s": period_s,
+        "colocation": colocation,
+        "runtime": runtime,
+    }
+    explained = [auto.explain(**_counts(each.shape), **terms) for each in asked]
+    for warning in dict.fromkeys(warning for explanation in explained for warning in explanation.warnings):
         session.output.warn(warning)
-    session.output.answer(decision.to_json(), _lines(decision, period_s))
+    if shapes is None:
+        session.output.answer(explained[0].to_json(), explanation_lines(explained[0], period_s))
+    else:
+        answers = [_answer(each, explanation) for each, explanation in zip(asked, explained, strict=True)]
+        decisions = [explanation.decision for explanation in explained]
+        session.output.answer({"answers": answers}, decision_table(asked, decisions, period_s))
+
+
+def _asked(one: dict[str, Any], shapes: Path | None) -> tuple[CountedShape, ...]:
+    """The shapes to decide on: the one of the options, or those of a file."""
+    from pega_tune.autotune.kv.traffic import CountedShape
+
+    if shapes is not None:
+        if one:
+            raise UsageError(f"--{next(iter(one)).replace('_', '-')} is on each line of the file", "leave it out")
+        return read_traffic(shapes)
+    if not {"ranges", "bytes"} <= one.keys():
+        raise UsageError("the shape of the transfer is missing: --ranges and --bytes", "or give --shapes FILE")
+    ranges, total_bytes = one.pop("ranges"), parse_size(one.pop("bytes"))
+    direction = parse_word(Direction, one.pop("direction", Direction.BOTH))
+    return (CountedShape(TransferShape(ranges, total_bytes, direction, **one)),)
 
 
 def _auto(session: Session, device: str | None) -> Auto:
@@ -93,43 +128,17 @@ def _auto(session: Session, device: str | None) -> Auto:
     return Auto.for_device(optional_device(device), session.database)
 
 
-def _lines(decision: Decision, period_s: float) -> list[str]:
-    plan, predicted = decision.plan, decision.predicted
-    plans = [("plan", plan.key)] if isinstance(plan, CopyPlan) else [("load", plan.load.key), ("save", plan.save.key)]
-    return fields(
-        [
-            *plans,
-            ("time", _time(predicted.time_s) + _place(decision)),
-            ("stall", _time(predicted.stall_s)),
-            ("completion p99", _time(predicted.completion_p99_s)),
-            ("budget met", _budget_met(decision, period_s)),
-            ("decode", f"{decision.colocation}, evidence {decision.evidence}"),
-            ("tier", str(decision.tier)),
-            ("profile", _profile(decision)),
-            ("why", decision.why),
-        ]
-    )
+def _counts(shape: TransferShape) -> dict[str, Any]:
+    """The arguments of a look-up that tell a shape."""
+    return {
+        "merged_ranges": shape.merged_ranges,
+        "total_bytes": shape.total_bytes,
+        "direction": shape.direction,
+        "host_runs": shape.host_runs,
+        "alignment": shape.alignment,
+        "pitch": shape.pitch,
+    }
 
 
-def _profile(decision: Decision) -> str:
-    if decision.profile is None:
-        return "none"
-    age = "" if decision.age_s is None else f", {format_age(decision.age_s)} old"
-    return f"{decision.profile}{age}{', SIMULATED' if decision.simulated else ''}"
-
-
-def _place(decision: Decision) -> str:
-    place = decision.predicted_for
-    return "" if place is None else f" (for {place.merged_ranges} ranges of {place.average_range_bytes} B)"
-
-
-def _budget_met(decision: Decision, period_s: float) -> str:
-    if decision.budget_met:
-        return "yes"
-    time_s = decision.predicted.time_s
-    too_slow = time_s is not None and time_s >= period_s  # whatever it costs decode
-    return "no" if too_slow or decision.evidence is Evidence.MEASURED else "not known"
-
-
-def _time(seconds: float | None) -> str:
-    return "" if seconds is None else format_duration(seconds)
+def _answer(asked: CountedShape, explanation: Explanation) -> dict[str, Any]:
+    return {"shape": shape_document(asked.shape), "count": asked.count, **explanation.to_json()}

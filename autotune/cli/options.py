@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pega_tune.autotune.cli.shapes_file import read_shapes
 from pega_tune.autotune.cli.units import parse_size
 from pega_tune.errors import UsageError
 from pega_tune.profiles.policy.terms import Colocation
@@ -13,6 +15,7 @@ from pega_tune.profiles.policy.terms import Colocation
 if TYPE_CHECKING:
     from pega_tune.autotune.layouts import NamedLayout
     from pega_tune.kernels.facts import DeviceFacts
+    from pega_tune.kernels.shape import TransferShape
 
 SweepArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a sweep, or a prefix that no other has.")]
 ProfileArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a profile, or a prefix that no other has.")]
@@ -29,6 +32,15 @@ LayoutOption = Annotated[
         help="How the ranges lie; runs:N is N runs on the host, shuffled.  [default: shuffled]",
     ),
 ]
+BatchesOption = Annotated[
+    Path | None, typer.Option("--shapes", metavar="FILE", help="A batch for each of these; a JSON object on each line.")
+]
+_BATCH_OPTIONS = {
+    "ranges": "--ranges",
+    "range_bytes": "--range-bytes",
+    "layout": "--layout",
+    "directions": "--direction",
+}
 SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Of every random choice.  [default: 0]")]
 
 
@@ -57,6 +69,34 @@ def optional_layout(text: str | None) -> NamedLayout | None:
     from pega_tune.autotune.layouts import NamedLayout
 
     return NamedLayout.parse(text)
+
+
+def shapes_instead(shapes: Path, batch: dict[str, Any]) -> tuple[TransferShape, ...]:
+    """The shapes of a file.
+
+    Args:
+        shapes: the file.
+        batch: what other options say of what to move, by keyword.
+
+    Raises:
+        UsageError: they say anything.
+        DataError: there are no shapes in the file.
+    """
+    if batch:
+        option = _BATCH_OPTIONS[next(iter(batch))]
+        raise UsageError(f"{option} and --shapes both say what to move", "leave one of them out")
+    return read_shapes(shapes)
+
+
+def batch_of(shape: TransferShape) -> dict[str, Any]:
+    """A batch of equal ranges with the counts of a shape, by keyword; what their average rounds off is left out."""
+    from pega_tune.autotune.layouts import NamedLayout
+
+    return {
+        "ranges": shape.merged_ranges,
+        "range_bytes": shape.average_range_bytes,
+        "layout": NamedLayout.fitting(shape),
+    }
 
 
 def colocations(text: str) -> tuple[Colocation, ...]:

@@ -12,6 +12,8 @@ from pega_tune.autotune.cli.options import ProfileArgument
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
 from pega_tune.autotune.cli.units import format_age, format_duration, format_size, format_time
+from pega_tune.profiles.policy.choose import evidence_of
+from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint
 
 if TYPE_CHECKING:
     from pega_tune.profiles.policy.table import CompiledPolicy, Option, Table
@@ -90,6 +92,7 @@ def _table_document(each: Table) -> dict[str, Any]:
         "direction": str(each.direction),
         "colocation": str(each.colocation),
         "runtime": str(each.runtime),
+        "hint": str(each.hint),
         "range_edges": list(each.range_edges),
         "size_edges": list(each.size_edges),
         "measured_ranges": list(each.measured_ranges),
@@ -101,6 +104,8 @@ def _table_document(each: Table) -> dict[str, Any]:
                 "range_bytes": size,
                 "plan": option.plan.to_json(),
                 "time_s": option.predicted.time_s,
+                "stall_s": option.predicted.stall_s,
+                "evidence": str(evidence_of(option)),
             }
             for ranges, size, option in _lattice(each)
         ],
@@ -144,12 +149,33 @@ def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
     others = sorted({str(each.runtime) for each in policy.tables} - {SHOWN_RUNTIME})
     for each in shown:
         noise = f"plans within {each.margin:.1%} of each other are equal"
-        lines += ["", f"{each.direction}, {each.colocation}, runtime {each.runtime} ({noise})"]
-        lines += table(
-            ("RANGES", "OF", "TIME", "FASTEST PLAN"),
-            (
-                (str(ranges), format_size(size), format_duration(option.predicted.time_s), option.plan.key)
-                for ranges, size, option in _lattice(each)
-            ),
-        )
+        known = "" if each.hint is Hint.NONE else f", {each.hint} ranges"
+        lines += ["", f"{each.direction}, {each.colocation}, runtime {each.runtime}{known} ({noise})"]
+        lines += _table_lines(each)
     return [*lines, "", f"tables for the runtimes {', '.join(others)} are in --json"] if others else lines
+
+
+def _table_lines(each: Table) -> list[str]:
+    """The fastest plans of a table, beside decode with what is known of the stall."""
+    beside = each.colocation is not Colocation.IDLE
+    stall = ("STALL",) if beside else ()
+    rows = [
+        (
+            str(ranges),
+            format_size(size),
+            format_duration(option.predicted.time_s),
+            *((_stall(option),) if beside else ()),
+            option.plan.key,
+        )
+        for ranges, size, option in _lattice(each)
+    ]
+    return table(("RANGES", "OF", "TIME", *stall, "FASTEST PLAN"), rows)
+
+
+def _stall(option: Option) -> str:
+    """What is known of a stall; of most shapes nothing was measured beside decode."""
+    evidence, stall_s = evidence_of(option), option.predicted.stall_s
+    if evidence is Evidence.NONE or stall_s is None:
+        return "no evidence"
+    told = format_duration(stall_s) if stall_s else "0 s"
+    return f"{told}, fitted" if evidence is Evidence.FITTED else told

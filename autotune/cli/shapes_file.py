@@ -1,20 +1,38 @@
-"""Transfer shapes from a file of JSON lines."""
+"""Transfer shapes in a file of JSON lines, which `pega-tune shape` prints and a transfer engine may record."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pega_tune.autotune.kv.traffic import CountedShape, merged
 from pega_tune.errors import DataError, UsageError
-from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.shape import MAX_BYTES, Direction, TransferShape
 
-_KEYS = {"merged_ranges", "total_bytes", "direction", "host_runs", "alignment", "pitch"}
 _NEEDED = {"merged_ranges", "total_bytes"}
+_OPTIONAL = ("host_runs", "alignment", "pitch")
+_RECORDED = {"count", "at_s", "label"}
+_KEYS = {*_NEEDED, "direction", *_OPTIONAL, *_RECORDED}
+_ALIGNMENTS = (1, 2, 4, 8, 16)
 _HINT = 'each line is an object like {"merged_ranges": 1024, "total_bytes": 67108864, "direction": "h2d"}'
 _MAX_FILE_BYTES = 1 << 24
 
 
 def read_shapes(path: Path) -> tuple[TransferShape, ...]:
-    """The shapes in a file, one JSON object a line; empty lines are skipped.
+    """The shapes in a file, each once, the most frequent first, else in their order.
+
+    Raises:
+        DataError: as `read_traffic`.
+    """
+    return tuple(each.shape for each in read_traffic(path))
+
+
+def read_traffic(path: Path) -> tuple[CountedShape, ...]:
+    """The shapes in a file with how often each occurs, the most frequent first, else in their order.
+
+    A line is a JSON object; empty lines are skipped. It has `merged_ranges` and `total_bytes`, and may have `direction`
+    (else `both`), `host_runs`, `alignment`, `pitch`, and what a recording adds: `count`, the number of transfers that
+    the line stands for (else 1), and `at_s` and `label`, which nobody reads.
 
     Raises:
         DataError: the file cannot be read, or a line of it is no shape.
@@ -28,35 +46,58 @@ def read_shapes(path: Path) -> tuple[TransferShape, ...]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text", _HINT) from error
     if len(content) > _MAX_FILE_BYTES:
-        raise DataError(f"{path} is larger than 16 MiB", "a sweep measures dozens of shapes, not so many")
-    shapes = tuple(_shape(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
+        raise DataError(f"{path} is larger than 16 MiB", "write equal shapes once, with their number as count")
+    shapes = merged(_counted(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
     if not shapes:
         raise DataError(f"{path} holds no shapes", _HINT)
     return shapes
 
 
-def _shape(line: str, where: str) -> TransferShape:
+def shape_document(shape: TransferShape) -> dict[str, Any]:
+    """A shape as a JSON object, as on a line of such a file; what is not known is left out."""
+    known = {key: value for key in _OPTIONAL if (value := getattr(shape, key)) is not None}
+    counts = {"merged_ranges": shape.merged_ranges, "total_bytes": shape.total_bytes}
+    return {**counts, "direction": str(shape.direction), **known}
+
+
+def _counted(line: str, where: str) -> CountedShape:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON", _HINT) from error
-    if not isinstance(data, dict) or not _NEEDED <= data.keys() <= _KEYS:
+    if not isinstance(data, dict) or not data.keys() >= _NEEDED:
         raise DataError(f"{where}: not a transfer shape", _HINT)
+    unknown = data.keys() - _KEYS
+    if unknown:
+        known = ", ".join(sorted(_KEYS - _NEEDED))
+        raise DataError(f"{where}: a shape has no {json.dumps(min(unknown))}", f"it may have {known}")
     try:
-        return TransferShape(
-            _count(data["merged_ranges"]),
-            _count(data["total_bytes"]),
-            Direction(data.get("direction", Direction.BOTH)),
-            *(None if data.get(key) is None else _count(data[key]) for key in ("host_runs", "alignment", "pitch")),
-        )
+        return CountedShape(_shape(data), _count("count", data.get("count", 1)))
     except UsageError as error:
         raise DataError(f"{where}: {error.message}", error.hint) from error
-    except ValueError as error:
-        raise DataError(f"{where}: {error}", _HINT) from error
 
 
-def _count(value: Any) -> int:
+def _shape(data: Mapping[str, Any]) -> TransferShape:
+    """Raises UsageError if a value makes no sense."""
+    word = data.get("direction", Direction.BOTH)
+    if word not in tuple(Direction):
+        raise UsageError(f"direction is one of {', '.join(Direction)}, not {json.dumps(word)}")
+    host_runs, alignment, pitch = (None if data.get(k) is None else _count(k, data[k]) for k in _OPTIONAL)
+    ranges, total = (_count(key, data[key]) for key in ("merged_ranges", "total_bytes"))
+    shape = TransferShape(ranges, total, Direction(word), host_runs, alignment, pitch)
+    if host_runs is not None and not 1 <= host_runs <= shape.merged_ranges:
+        raise UsageError(f"host_runs is 1 to the number of ranges, not {host_runs}")
+    if alignment is not None and alignment not in _ALIGNMENTS:
+        raise UsageError(f"alignment is one of {', '.join(map(str, _ALIGNMENTS))}, not {alignment}")
+    if pitch is not None and pitch < shape.average_range_bytes:
+        raise UsageError(f"pitch is at least the size of a range, not {pitch}")
+    return shape
+
+
+def _count(key: str, value: Any) -> int:
     # JSON's true and 1.0 would pass for numbers.
     if type(value) is not int:
-        raise ValueError(f"{json.dumps(value)} is not a whole number")
+        raise UsageError(f"{key} is a whole number, not {json.dumps(value)}")
+    if abs(value) > MAX_BYTES:  # a number of thousands of digits cannot be printed
+        raise UsageError(f"{key} is at most 2^62")
     return value

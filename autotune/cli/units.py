@@ -15,6 +15,7 @@ _BYTES = {
 }  # fmt: skip
 _MAX_DURATION_S = 7 * 86_400.0
 _MAX_SIZE_BYTES = 2**62
+_MAX_BARE_PERIOD_S = 10.0  # engines transfer many times a second; who writes 50 thinks of milliseconds
 
 
 def parse_duration(text: str) -> float:
@@ -27,6 +28,19 @@ def parse_duration(text: str) -> float:
     if not 0 < seconds <= _MAX_DURATION_S:
         raise UsageError(f"a duration is more than nothing and at most a week, not {text!r}")
     return seconds
+
+
+def parse_period(text: str) -> float:
+    """Seconds from burst to burst, as `parse_duration`; a bare number is at most 10.
+
+    Raises:
+        UsageError: as `parse_duration`, or the number is larger.
+    """
+    period_s = parse_duration(text)
+    bare = text.strip()
+    if not bare[-1:].isalpha() and period_s > _MAX_BARE_PERIOD_S:
+        raise UsageError(f"a period of {bare} needs a unit", f"write {bare}ms or {bare}s")
+    return period_s
 
 
 def parse_size(text: str) -> int:

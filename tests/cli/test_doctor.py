@@ -28,10 +28,17 @@ def test_what_is_not_well_has_a_hint(program: Program) -> None:
 
 
 def test_variables_that_distort_timings_are_named(program: Program) -> None:
-    result = program("doctor", "--json", CUDA_LAUNCH_BLOCKING="1")
+    distorting = {"CUDA_LAUNCH_BLOCKING": "1", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25"}
+    result = program("doctor", "--json", **distorting)
     (variables,) = [check for check in result.json["checks"] if check["part"] == "variables"]
     assert variables["status"] == "warning"
-    assert "CUDA_LAUNCH_BLOCKING" in variables["detail"]
+    assert all(name in variables["detail"] for name in distorting)
+
+
+def test_variables_that_change_nothing_are_not_named(program: Program) -> None:
+    result = program("doctor", "--json", CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="100", CUDA_MPS_CLIENT_PRIORITY="0")
+    (variables,) = [check for check in result.json["checks"] if check["part"] == "variables"]
+    assert variables["status"] == "ok"
 
 
 def test_a_place_for_a_database_that_cannot_be_made_is_told(program: Program) -> None:

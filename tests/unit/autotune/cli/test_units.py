@@ -11,6 +11,7 @@ from pega_tune.autotune.cli.units import (
     format_size,
     format_time,
     parse_duration,
+    parse_period,
     parse_size,
 )
 from pega_tune.errors import UsageError
@@ -28,6 +29,27 @@ def test_durations_are_read(text: str, seconds: float) -> None:
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="a duration"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("50ms", 0.05), ("50s", 50.0), ("0.05", 0.05), ("10", 10.0), ("2 m", 120.0)]
+)
+def test_periods_are_read(text: str, seconds: float) -> None:
+    assert parse_period(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["50", " 50 ", "10.5", "11."])
+def test_a_long_period_without_a_unit_is_refused_with_both_meanings(text: str) -> None:
+    number = text.strip()
+    with pytest.raises(UsageError, match="needs a unit") as refused:
+        parse_period(text)
+    assert refused.value.hint == f"write {number}ms or {number}s"
+
+
+@pytest.mark.parametrize("text", ["often", "0", "-5"])
+def test_what_is_no_duration_is_no_period(text: str) -> None:
+    with pytest.raises(UsageError, match="a duration"):
+        parse_period(text)
 
 
 @pytest.mark.parametrize(

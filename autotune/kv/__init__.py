@@ -1,0 +1,1 @@
+"""From a model and the layout of its KV cache to the shapes of transfers; pure arithmetic."""

@@ -7,18 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pega_tune.autotune.cli.bench_outcome import batch_words, device_field, flagged, head_document, troubles
+from pega_tune.autotune.cli.bench_lookup import lookup
+from pega_tune.autotune.cli.bench_outcome import batch_words, device_field, fitting, flagged, head_document, troubles
+from pega_tune.autotune.cli.bench_regret import regret
 from pega_tune.autotune.cli.bench_serving import serving
 from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.options import (
+    BatchesOption,
     DeviceOption,
     LayoutOption,
     RangeBytesOption,
     RangesOption,
     SeedOption,
+    batch_of,
     given,
     optional_layout,
     optional_size,
+    shapes_instead,
 )
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import Session, session_of
@@ -27,8 +32,10 @@ from pega_tune.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-    from pega_tune.autotune.bench.transfer import BenchResult, Row, TransferBenchRequest
+    from pega_tune.autotune.bench.transfer import BenchBlock, BenchResult, Row, TransferBenchRequest
+    from pega_tune.autotune.engine import Engine
     from pega_tune.kernels.facts import DeviceFacts
     from pega_tune.kernels.plan import AnyPlan
     from pega_tune.kernels.shape import Direction
@@ -40,6 +47,8 @@ _HEADINGS = (
 )  # fmt: skip
 
 app.command("serving")(serving)
+app.command("regret")(regret)
+app.command("lookup")(lookup)
 
 
 @app.command("transfer")
@@ -49,6 +58,7 @@ def transfer(
     ranges: RangesOption = None,
     range_bytes: RangeBytesOption = None,
     layout: LayoutOption = None,
+    shapes: BatchesOption = None,
     direction: Annotated[
         str | None, typer.Option(metavar="h2d|d2h|both", help="Which way.  [default: each of the three]")
     ] = None,
@@ -60,35 +70,35 @@ def transfer(
     All are interleaved, verified byte for byte, and timed with and without preparation. Nothing is stored. Exit code
     5: the device was disturbed, or something failed; the answer says what.
     """
-    request = _request(ranges, range_bytes, layout, direction, rounds, seed)
+    batch = given(
+        {
+            "ranges": ranges,
+            "range_bytes": optional_size(range_bytes),
+            "layout": optional_layout(layout),
+            "directions": None if direction is None else (_direction(direction),),
+        }
+    )
+    requests = _requests(batch, given({"rounds": rounds, "seed": seed}), shapes)
     session = session_of(context)
-    facts, results = _measure(session, device, request)
+    facts, measured = _measure(session, device, requests)
+    results = [result for _, each in measured for result in each]
     for warning in dict.fromkeys(_warnings(results)):
         session.output.warn(warning)
-    session.output.answer(_document(facts, request, results), list(_lines(facts, request, results)))
+    documents = [_document(facts, *each) for each in measured]
+    lines = [line for each in measured for line in ("", *_lines(facts, *each))][1:]
+    session.output.answer(documents[0] if shapes is None else {"batches": documents}, lines)
     if flagged(results):
         raise typer.Exit(ExitCode.FLAGGED)
 
 
-def _request(
-    ranges: int | None,
-    range_bytes: str | None,
-    layout: str | None,
-    direction: str | None,
-    rounds: int | None,
-    seed: int | None,
-) -> TransferBenchRequest:
+def _requests(batch: dict[str, Any], rest: dict[str, Any], shapes: Path | None) -> list[TransferBenchRequest]:
+    """The batch of the options, or those of a file."""
     from pega_tune.autotune.bench.transfer import TransferBenchRequest
 
-    asked: dict[str, Any] = {
-        "ranges": ranges,
-        "range_bytes": optional_size(range_bytes),
-        "layout": optional_layout(layout),
-        "directions": None if direction is None else (_direction(direction),),
-        "rounds": rounds,
-        "seed": seed,
-    }
-    return TransferBenchRequest(**given(asked))
+    if shapes is None:
+        return [TransferBenchRequest(**batch, **rest)]
+    found = shapes_instead(shapes, batch)
+    return [TransferBenchRequest(**batch_of(shape), directions=(shape.direction,), **rest) for shape in found]
 
 
 def _direction(word: str) -> Direction:
@@ -101,9 +111,9 @@ def _direction(word: str) -> Direction:
 
 
 def _measure(
-    session: Session, device: str, request: TransferBenchRequest
-) -> tuple[DeviceFacts, tuple[BenchResult, ...]]:
-    from pega_tune.autotune.bench.transfer import measure, plan_transfer_bench
+    session: Session, device: str, requests: Sequence[TransferBenchRequest]
+) -> tuple[DeviceFacts, list[tuple[TransferBenchRequest, tuple[BenchResult, ...]]]]:
+    from pega_tune.autotune.bench.transfer import plan_transfer_bench
     from pega_tune.autotune.cli.progress import StepProgress
     from pega_tune.autotune.devices import find_device
     from pega_tune.autotune.isolated import IsolatedEngine
@@ -113,9 +123,17 @@ def _measure(
     progress = StepProgress(session.output)
     engine = IsolatedEngine(choice.factory, choice.timeouts, lambda taken: progress.step(str(taken.phase)))
     with closing(engine), closing(progress):
-        blocks = plan_transfer_bench(request, engine.capabilities())
-        progress.expect(sum(planned.steps for planned in blocks))
-        return choice.facts, tuple(measure(planned, engine) for planned in blocks)
+        capabilities = engine.capabilities()
+        planned = [(request, plan_transfer_bench(request, capabilities)) for request in requests]
+        progress.expect(sum(block.steps for _, blocks in planned for block in blocks))
+        return choice.facts, [(request, _run(request, blocks, engine)) for request, blocks in planned]
+
+
+def _run(request: TransferBenchRequest, blocks: Sequence[BenchBlock], engine: Engine) -> tuple[BenchResult, ...]:
+    from pega_tune.autotune.bench.transfer import measure
+
+    with fitting(request):
+        return tuple(measure(block, engine) for block in blocks)
 
 
 def _warnings(results: Sequence[BenchResult]) -> Iterator[str]:

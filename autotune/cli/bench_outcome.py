@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pega_tune.autotune.cli.units import format_size
@@ -51,6 +52,21 @@ class Outcome(Protocol[Row_co]):
     @property
     def rows(self) -> tuple[Row_co, ...]:
         """Its entries."""
+
+
+@contextmanager
+def fitting(request: BatchRequest) -> Iterator[None]:
+    """Says of a batch for which there is too little memory that it is this one.
+
+    Raises:
+        MemoryLimitError: so.
+    """
+    from pega_tune.autotune.engine import MemoryLimitError
+
+    try:
+        yield
+    except MemoryLimitError as error:
+        raise MemoryLimitError(f"{batch_words(request)}: {error.message}", "move fewer or smaller ranges") from error
 
 
 def flagged(results: Sequence[Outcome[OutcomeRow]]) -> bool:

@@ -8,31 +8,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pega_tune.autotune.cli.bench_outcome import flagged, troubles
+from pega_tune.autotune.cli.bench_outcome import fitting, flagged, troubles
 from pega_tune.autotune.cli.bench_serving_report import document, lines
 from pega_tune.autotune.cli.engines import EngineOptions, StartMps, require_mps, started
 from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.options import (
+    BatchesOption,
     DeviceOption,
     LayoutOption,
     RangeBytesOption,
     RangesOption,
     SeedOption,
+    batch_of,
     colocations,
     given,
     optional_layout,
     optional_size,
+    shapes_instead,
 )
 from pega_tune.autotune.cli.session import Session, session_of
-from pega_tune.autotune.cli.units import parse_duration, parse_size
-from pega_tune.errors import UsageError
+from pega_tune.autotune.cli.units import parse_period, parse_size
+from pega_tune.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from pega_tune.autotune.bench.serving import BenchResult
     from pega_tune.autotune.bench.serving_groups import Group
+    from pega_tune.autotune.bench.serving_plan import BenchBlock
     from pega_tune.autotune.bench.serving_request import ServingBenchRequest
+    from pega_tune.autotune.engine import Engine
     from pega_tune.kernels.facts import DeviceFacts
 
 
@@ -40,7 +46,7 @@ if TYPE_CHECKING:
 class _Asked:
     """What the user wrote: None, or nothing at all of the pacing, where nothing was."""
 
-    shape: dict[str, Any]
+    batch: dict[str, Any]
     pacing: dict[str, Any]
     decode: dict[str, Any]
     rest: dict[str, Any]
@@ -53,7 +59,7 @@ class _Asked:
         return ServingBenchRequest(
             pacing=Pacing(**self.pacing),
             decode=DecodeSpec(**given(self.decode)),
-            **given(self.shape),
+            **self.batch,
             **given(self.rest),
         )
 
@@ -64,6 +70,7 @@ def serving(
     ranges: RangesOption = None,
     range_bytes: RangeBytesOption = None,
     layout: LayoutOption = None,
+    shapes: BatchesOption = None,
     colocation: Annotated[
         str | None,
         typer.Option(metavar="WORDS", help="Where decode runs.  [default: time-sliced,same-context]"),
@@ -101,27 +108,40 @@ def serving(
     All are interleaved with a baseline without transfers, and verified byte for byte. Nothing is stored. Exit code 5:
     the device was disturbed, or something failed; the answer says what.
     """
-    shape = {"ranges": ranges, "range_bytes": optional_size(range_bytes)}
-    asked = _Asked(
-        shape={**shape, "layout": optional_layout(layout)},
-        pacing=_pacing(period, rate, shape),
-        decode={"source": decode, "model": model},
-        rest={
-            "colocations": None if colocation is None else colocations(colocation),
-            "groups": None if groups is None else _groups(groups),
-            "rounds": rounds,
-            "seed": seed,
-        },
-    )
-    request = asked.request()
-    require_mps(start_mps, request.colocations)
+    batch = given({"ranges": ranges, "range_bytes": optional_size(range_bytes), "layout": optional_layout(layout)})
+    rest = {
+        "colocations": None if colocation is None else colocations(colocation),
+        "groups": None if groups is None else _groups(groups),
+        "rounds": rounds,
+        "seed": seed,
+    }
+    requests = [
+        _Asked(each, _pacing(period, rate, each), {"source": decode, "model": model}, rest).request()
+        for each in _batches(batch, shapes)
+    ]
+    require_mps(start_mps, requests[0].colocations)
     session = session_of(context)
-    facts, results = _measure(session, device, request, start_mps)
+    facts, measured = _measure(session, device, requests, start_mps)
+    results = [result for _, each in measured for result in each]
     for warning in dict.fromkeys(_warnings(results)):
         session.output.warn(warning)
-    session.output.answer(document(facts, request, results), list(lines(facts, request, results)))
+    documents = [document(facts, *each) for each in measured]
+    told = [line for each in measured for line in ("", *lines(facts, *each))][1:]
+    session.output.answer(documents[0] if shapes is None else {"batches": documents}, told)
     if flagged(results):
         raise typer.Exit(ExitCode.FLAGGED)
+
+
+def _batches(batch: dict[str, Any], shapes: Path | None) -> list[dict[str, Any]]:
+    """What a burst moves each way: the batch of the options, or those of a file, each of both directions at once."""
+    from pega_tune.kernels.shape import Direction
+
+    if shapes is None:
+        return [batch]
+    found = shapes_instead(shapes, batch)
+    if any(shape.direction is not Direction.BOTH for shape in found):
+        raise DataError(f"{shapes}: a burst moves both ways at once", 'every line needs "direction": "both"')
+    return [batch_of(shape) for shape in found]
 
 
 def _groups(text: str) -> tuple[Group, ...]:
@@ -137,7 +157,7 @@ def _groups(text: str) -> tuple[Group, ...]:
     return tuple(dict.fromkeys(Group(word) for word in words))
 
 
-def _pacing(period: str | None, rate: str | None, shape: dict[str, Any]) -> dict[str, Any]:
+def _pacing(period: str | None, rate: str | None, batch: dict[str, Any]) -> dict[str, Any]:
     """The burst period: as given, or what moves so many bytes per second in both directions together; else nothing."""
     from pega_tune.autotune.bench.serving_request import ServingBenchRequest
 
@@ -146,17 +166,14 @@ def _pacing(period: str | None, rate: str | None, shape: dict[str, Any]) -> dict
     if period == "auto":
         return {"period_s": None}
     if rate is not None:
-        plain = ServingBenchRequest(**given(shape))
+        plain = ServingBenchRequest(**batch)
         return {"period_s": 2 * plain.ranges * plain.range_bytes / parse_size(rate)}
-    return {} if period is None else {"period_s": parse_duration(period)}
+    return {} if period is None else {"period_s": parse_period(period)}
 
 
 def _measure(
-    session: Session, device: str, request: ServingBenchRequest, start_mps: bool
-) -> tuple[DeviceFacts, tuple[BenchResult, ...]]:
-    from pega_tune.autotune.bench.serving import measure
-    from pega_tune.autotune.bench.serving_groups import Group
-    from pega_tune.autotune.bench.serving_plan import plan_serving_bench, survivors
+    session: Session, device: str, requests: Sequence[ServingBenchRequest], start_mps: bool
+) -> tuple[DeviceFacts, list[tuple[ServingBenchRequest, tuple[BenchResult, ...]]]]:
     from pega_tune.autotune.cli.progress import StepProgress
     from pega_tune.autotune.devices import find_device
 
@@ -165,10 +182,25 @@ def _measure(
     progress = StepProgress(session.output)
     options = EngineOptions(start_mps, lambda _segment: progress.step("segment"))
     with started(choice, options) as engine, closing(progress):
+        planned = [(request, _plan(request, engine)) for request in requests]
+        progress.expect(sum(block.steps for _, blocks in planned for block in blocks))
+        return choice.facts, [(request, _run(request, blocks, engine)) for request, blocks in planned]
+
+
+def _run(request: ServingBenchRequest, blocks: Sequence[BenchBlock], engine: Engine) -> tuple[BenchResult, ...]:
+    from pega_tune.autotune.bench.serving import measure
+
+    with fitting(request):
+        return tuple(measure(block, engine) for block in blocks)
+
+
+def _plan(request: ServingBenchRequest, engine: Engine) -> tuple[BenchBlock, ...]:
+    from pega_tune.autotune.bench.serving_groups import Group
+    from pega_tune.autotune.bench.serving_plan import plan_serving_bench, survivors
+
+    with fitting(request):
         best = survivors(request, engine) if Group.BEST in request.groups else ()
-        blocks = plan_serving_bench(request, engine.capabilities(), best)
-        progress.expect(sum(planned.steps for planned in blocks))
-        return choice.facts, tuple(measure(planned, engine) for planned in blocks)
+    return plan_serving_bench(request, engine.capabilities(), best)
 
 
 def _warnings(results: Sequence[BenchResult]) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """`pega-tune bench transfer` on the simulated device."""
 
+import json
+
 import pytest
 
 from tests.helpers.cli import Program, interrupted
@@ -64,6 +66,25 @@ def test_equal_seeds_give_equal_answers(program: Program) -> None:
     asked = (*BENCH, "--direction", "h2d", "--json")
     one, again, other = (program(*asked, "--seed", seed).json["rows"] for seed in (1, 1, 2))
     assert one == again != other
+
+
+def test_each_shape_of_a_file_is_a_batch(program: Program) -> None:
+    path = program.folder / "shapes.jsonl"
+    lines = [
+        {"merged_ranges": 64, "total_bytes": 64 * 4097 - 1, "direction": "h2d"},
+        {"merged_ranges": 128, "total_bytes": 1 << 20, "direction": "d2h", "host_runs": 8},
+        {"merged_ranges": 128, "total_bytes": 1 << 20, "direction": "both", "host_runs": 1, "pitch": 9000},
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    result = program(*BENCH, "--shapes", path, "--rounds", 2, "--json")
+    assert result.code == 0, result.stderr
+    batches = result.json["batches"]
+    assert [(each["ranges"], each["range_bytes"], each["layout"]) for each in batches] == [
+        (64, 4096, "shuffled"), (128, 8192, "runs:8"), (128, 8192, "strided")
+    ]  # fmt: skip
+    assert [{row["direction"] for row in each["rows"]} for each in batches] == [{"h2d"}, {"d2h"}, {"both"}]
+    text = program(*BENCH, "--shapes", path, "--rounds", 2).stdout
+    assert text.count("batch: ") == text.count("NAME ") == 3
 
 
 def test_nothing_is_stored(program: Program) -> None:

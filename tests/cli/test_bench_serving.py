@@ -47,6 +47,26 @@ def test_rows_have_the_keys_that_are_fixed(program: Program) -> None:
         assert row["status"] == "ok"
 
 
+def test_each_shape_of_a_file_is_a_burst_at_the_rate(program: Program) -> None:
+    path = program.folder / "shapes.jsonl"
+    path.write_text('{"merged_ranges": 512, "total_bytes": 8388608, "host_runs": 1}\n'
+                    '{"merged_ranges": 256, "total_bytes": 16777216}\n')  # fmt: skip
+    result = program(*FEW, "--shapes", path, "--rate", "1GiB", "--json")
+    assert result.code == 0, result.stderr
+    few, large = result.json["batches"]
+    assert (few["ranges"], few["range_bytes"], few["layout"]) == (512, 16_384, "host-ordered")
+    assert (large["ranges"], large["range_bytes"], large["layout"]) == (256, 65_536, "shuffled")
+    assert large["baseline"]["period_s"] == pytest.approx(2 * few["baseline"]["period_s"])
+
+
+def test_a_burst_that_moves_one_way_is_refused(program: Program) -> None:
+    path = program.folder / "shapes.jsonl"
+    path.write_text('{"merged_ranges": 512, "total_bytes": 8388608, "direction": "h2d"}')
+    result = program(*FEW, "--shapes", path)
+    assert result.code == 4
+    assert "both ways" in result.errors[0]
+
+
 def test_json_may_be_asked_for_before_the_command(program: Program) -> None:
     assert program("--json", *FEW).json == program(*FEW, "--json").json
 

@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
 # Runs one part of the GPU lane and keeps what it printed. No part takes longer than 9 minutes.
-#   tests/gpu/run.sh tests|copies|engine1..engine4|serving-PART|sweep|standard|sanitizer OUT [COMMIT]
+#   tests/gpu/run.sh tests|copies|engine1..engine4|serving-PART|policy-PART|verify-PART|sweep|standard|exhaustive|sanitizer OUT [COMMIT]
 #     tests      the tests marked gpu
 #     copies     the copy kernels against contiguous DMA (tests/gpu/acceptance.py)
 #     engineN    part N of what the transfer engine must reach (tests/gpu/acceptance_engine.py)
 #     standard   a standard sweep with both colocations into OUT/profiles.db; standard-mps: in MPS, too
 #     serving-PART  a part of what is measured beside decode (tests/gpu/acceptance_serving.py); those that need a sweep
 #                take that of OUT
+#     policy-PART  a part of what Auto must be worth (tests/gpu/acceptance_policy.py): regret, tail, twice; the first two
+#                judge the profile of DB, or of OUT/profiles.db; DEVICE and SEED are passed on
+#     verify-PART  a part of what `pega-tune verify` must see (tests/gpu/acceptance_verify.py): sweep, same, scaled, hog;
+#                with the database of DB, or of OUT/verify.db; DEVICE is passed on
 #     sweep      a quick sweep into a new database, and what Auto answers from it
+#     exhaustive every plan at a few transfers, without decode, as a recording: OUT/exhaustive.jsonl.gz
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
 part=$1 out=$2 commit=${3:-$(git rev-parse --verify -q HEAD)}
@@ -47,6 +52,16 @@ serving() {
   keep 535 "$python" tests/gpu/acceptance_serving.py --out "$out" --part "$1" --commit "$commit" "${found[@]}"
 }
 
+policy() {
+  keep 535 "$python" tests/gpu/acceptance_policy.py --out "$out" --part "$1" --commit "$commit" \
+    ${DB:+--db "$DB"} ${DEVICE:+--device "$DEVICE"} ${SEED:+--seed "$SEED"}
+}
+
+verify() {
+  keep 535 "$python" tests/gpu/acceptance_verify.py --out "$out" --part "$1" --commit "$commit" \
+    ${DB:+--db "$DB"} ${DEVICE:+--device "$DEVICE"}
+}
+
 standard() {
   local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 options=()
   if [ "${1:-}" = mps ]; then options=(,mps --start-mps --budget 6m); fi
@@ -69,6 +84,16 @@ sweep() {
   return "$failed"
 }
 
+exhaustive() {
+  local tune=("$python" -m pega_tune --db "$out/exhaustive.db") status
+  keep 535 "${tune[@]}" sweep --exhaustive --json
+  status=$?
+  if [ "$status" != 5 ]; then return 1; fi  # finished; the profile of such a sweep is a draft
+  keep 60 "${tune[@]}" sweeps export --output "$out/exhaustive.jsonl.gz" --commit "$commit" \
+    --command "pega-tune sweep --exhaustive" \
+    "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')"
+}
+
 sanitizer() {
   local tool failed=0 tests
   # initcheck follows every word of device memory: it takes what runs our kernels alone, so as to end in time.
@@ -86,9 +111,11 @@ sanitizer() {
 }
 
 case $part in
-  tests | copies | sweep | standard | sanitizer) "$part" ;;
+  tests | copies | sweep | standard | exhaustive | sanitizer) "$part" ;;
   standard-mps) standard mps ;;
   serving-*) serving "${part#serving-}" ;;
+  policy-*) policy "${part#policy-}" ;;
+  verify-*) verify "${part#verify-}" ;;
   engine[1-4]) engine "${part#engine}" ;;
-  *) sed -n '2,10p' "$0" >&2 && exit 2 ;;
+  *) sed -n '2,17p' "$0" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,62 @@
+"""Which profile a canary is of, what was found of it before, and how what it finds is kept."""
+
+from pega_tune.autotune.verify.verification import Verdict, Verification
+from pega_tune.errors import DataError
+from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.checks import Check, changed_since, latest
+from pega_tune.profiles.policy.matching import TIERS, fit, sweep_command
+from pega_tune.profiles.policy.terms import ProfileState
+from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
+from pega_tune.profiles.store.store import Store
+
+
+class NoProfileError(DataError):
+    """No published profile fits the device."""
+
+    code = "no-profile"
+
+
+def profile_in_use(store: Store, device: DeviceFacts) -> ProfileRecord:
+    """The profile from which `Auto` answers for a device: by tier, and within a tier the newest.
+
+    Raises:
+        NoProfileError: there is none.
+        DataError: the database refuses.
+    """
+    published = (profile for profile in store.profiles() if profile.state is ProfileState.PUBLISHED)
+    fitting = [(TIERS.index(found.tier), p) for p in published if (found := fit(p.device, device)) is not None]
+    if not fitting:
+        raise NoProfileError(f"no published profile fits {device.uuid}", f"run {sweep_command(device)}")
+    return min(fitting, key=lambda pair: pair[0])[1]  # of equal ones the first: the store has the newest in front
+
+
+def changed_fields(store: Store, profile: ProfileRecord, device: DeviceFacts) -> tuple[str, ...]:
+    """Names of the staleness fields that have changed since a profile was measured, or was last found to hold.
+
+    Raises:
+        DataError: the database refuses.
+    """
+    canaries = (one for one in store.evidence(profile.profile_id) if one.kind is EvidenceKind.CANARY)
+    checks = (Check.from_json(canary.verdict, canary.detail) for canary in canaries)
+    return changed_since(profile.device, device, latest(checks, device))
+
+
+def keep(url: str, verification: Verification) -> str:
+    """Stores the verdict, so that `Auto` knows that the profile holds on the device as it is now, or has drifted.
+
+    What is inconclusive changes nothing, and is not stored.
+
+    Returns:
+        Why it could not be stored, one line; empty if all is well.
+    """
+    if verification.verdict is Verdict.INCONCLUSIVE:
+        return ""
+    verdict = str(verification.verdict)
+    check = Check(verification.device.uuid, verification.device.staleness, verdict)
+    record = EvidenceRecord(EvidenceKind.CANARY, verification.at, verdict=verdict, detail=check.to_json())
+    try:
+        with Store.open(url, create=False) as store:
+            store.add_check(verification.profile_id, record)
+    except DataError as error:
+        return error.message
+    return ""

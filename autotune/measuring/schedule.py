@@ -75,6 +75,13 @@ class BlockSchedule:
             self._samples[step.candidate].append(measurement.transfer_s)
             self._spent_s += measurement.transfer_s
 
+    def withdraw(self) -> None:
+        """Takes the candidate whose step is due out of the block; what it was timed for stays its."""
+        step = self.next()
+        if step is not None:
+            self._pending.pop(0)
+            self._active[step.candidate] = False
+
     def _end_round(self) -> None:
         self._rounds += 1
         contenders = [self._samples[candidate] for candidate in self._active_of(CandidateKind.PLAN)]

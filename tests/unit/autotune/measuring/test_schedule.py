@@ -189,3 +189,22 @@ def test_a_time_that_cannot_be_is_invalid(transfer_s: float, device_s: float) ->
     assert [(m.candidate, m.status) for m in failed] == [(0, Status.INVALID)]
     assert "not finite and positive" in failed[0].detail
     assert _rounds(measurements) == {0: 1, 1: 5}
+
+
+def test_a_candidate_that_is_withdrawn_leaves_without_a_word_and_keeps_its_samples() -> None:
+    schedule, taken = BlockSchedule(_block(PLAN, PLAN, CEILING)), Counter[int]()
+    while (step := schedule.next()) is not None:
+        if step.candidate == 1 and taken[1] == 3:
+            schedule.withdraw()
+        else:
+            schedule.record(Measurement(step.candidate, step.phase, transfer_s=1.0))
+            taken[step.candidate] += 1
+    assert taken == {0: 6, 1: 3, 2: 6}  # verification among them
+
+
+def test_nothing_is_withdrawn_when_the_block_has_ended() -> None:
+    schedule = BlockSchedule(_block(PLAN))
+    schedule.withdraw()
+    assert schedule.next() is None
+    schedule.withdraw()
+    assert schedule.next() is None

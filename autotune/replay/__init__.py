@@ -1,0 +1,1 @@
+"""Recorded sweeps, as files, and an engine that answers from one."""

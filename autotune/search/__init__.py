@@ -1,0 +1,1 @@
+"""Which plans and shapes are worth measuring: the whole plan space, and a search through it."""

@@ -85,13 +85,29 @@ def sweep(
         int | None,
         typer.Option(metavar="N", min=0, max=_LARGEST_SEED, help="Of every random choice.  [default: 0]"),
     ] = None,
+    exhaustive: Annotated[
+        bool,
+        typer.Option(
+            "--exhaustive",
+            help="Compare every plan there is, without decode, at a few shapes or at those of --shapes alone; the "
+            "preset is thorough unless given.",
+        ),
+    ] = False,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            metavar="fixed|adaptive",
+            help="What is compared at your shapes and where every axis is looked at: fixed lists of plans, or what a "
+            "search among all plans leaves.  [default: fixed]",
+        ),
+    ] = None,
 ) -> None:
     """Measure a device and store a profile of it.
 
     Ctrl-C loses nothing that was finished. Exit code 5: the profile is a draft or partial.
     """
     asked = {
-        "preset": preset,
+        "preset": preset or ("thorough" if exhaustive and resume is None else None),
         "budget_s": None if budget is None else parse_duration(budget),
         "shapes": None if shapes is None else read_shapes(shapes),
         "colocations": None if colocation is None else colocations(colocation),
@@ -101,6 +117,8 @@ def sweep(
         "max_host_bytes": None if max_host_memory is None else parse_size(max_host_memory),
         "allow_busy": allow_busy or None,
         "seed": seed,
+        "exhaustive": exhaustive or None,
+        "adaptive": None if search is None else _is_adaptive(search),
     }
     if resume is None:
         require_mps(start_mps, () if colocation is None else colocations(colocation))
@@ -112,6 +130,12 @@ def sweep(
         session.output.note(f"measure what is missing with: {_resuming(session, finished.sweep_id)} --budget TIME")
     if finished.state != "published":
         raise typer.Exit(ExitCode.FLAGGED)
+
+
+def _is_adaptive(search: str) -> bool:
+    if search not in ("fixed", "adaptive"):
+        raise UsageError(f"there is no search {search!r}", "choose one of: fixed, adaptive")
+    return search == "adaptive"
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +227,7 @@ def _document(finished: SweepFinished) -> dict[str, Any]:
         "profile": finished.profile_id,
         "state": str(finished.state),
         "reasons": list(finished.reasons),
+        "lost": list(finished.lost),
         "blocks": finished.blocks,
         "cells": finished.cells,
         "seconds": finished.seconds,
@@ -215,6 +240,7 @@ def _lines(finished: SweepFinished) -> list[str]:
             ("sweep", finished.sweep_id),
             ("profile", f"{finished.profile_id or 'none'}, {finished.state}"),
             ("reasons", "; ".join(finished.reasons)),
+            *(("lost", line) for line in finished.lost),
             ("measured", f"{finished.cells} cells in {finished.blocks} blocks, {format_duration(finished.seconds)}"),
         ]
     )

@@ -1,11 +1,12 @@
-"""`pega-tune sweeps list` and `show`."""
+"""`pega-tune sweeps list`, `show` and `export`."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import fields as attributes
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,10 +15,13 @@ from pega_tune.autotune.cli.options import SweepArgument
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
 from pega_tune.autotune.cli.units import format_duration, format_time
+from pega_tune.errors import DataError
 
 if TYPE_CHECKING:
     from pega_tune.autotune.sweep.axes import Axes
-    from pega_tune.profiles.store.records import SweepSummary
+    from pega_tune.autotune.sweep.confirming import Loss
+    from pega_tune.profiles.store.records import BlockRecord, SweepSummary
+    from pega_tune.profiles.store.store import Store
 
     Counts = dict[str, int]
 
@@ -42,6 +46,7 @@ def list_sweeps(context: typer.Context) -> None:
 @app.command("show")
 def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
     """Show one sweep: what it ran on, how far it came, and which plans it measured."""
+    from pega_tune.autotune.cli.confirm_report import confirm_document, confirm_lines
     from pega_tune.autotune.cli.serving_report import serving_documents, serving_lines
     from pega_tune.autotune.sweep.axes import axes
     from pega_tune.autotune.sweep.serving_policy import surveys
@@ -50,6 +55,7 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
     with session.read_store() as store:
         summary = store.sweep(sweep)
         blocks = tuple(store.blocks(summary.sweep.sweep_id))
+        again = _second_pass(store, summary, blocks)
     record = summary.sweep
     counts, seen = _by_axis(axes(blocks)), surveys(blocks)
     statuses = _counted(cell.status for block in blocks for cell in block.cells)
@@ -62,6 +68,7 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
         "device_facts": document(record.device),
         "axes": counts,
         "serving": serving_documents(seen),
+        "second_pass": confirm_document(again),
         "statuses": statuses,
         "flags": flags,
     }
@@ -70,9 +77,47 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
         "",
         "measured cells by plan axis (value x cells)",
         *fields((axis, _text(values)) for axis, values in counts.items()),
+        *confirm_lines(again),
         *serving_lines(seen),
     ]
     session.output.answer(whole, lines)
+
+
+@app.command("export")
+def export_sweep(
+    context: typer.Context,
+    sweep: SweepArgument,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; replaced if it is there.")],
+    commit: Annotated[str, typer.Option(metavar="ID", help="Of the sources that measured, to be noted.")] = "",
+    command: Annotated[str, typer.Option(metavar="TEXT", help="That measured, to be noted.")] = "",
+) -> None:
+    """Write a sweep with all its samples to one file, from which it can be replayed."""
+    from pega_tune.autotune.replay.codec import encode
+    from pega_tune.autotune.replay.recording import record_sweep
+
+    session = session_of(context)
+    with session.read_store() as store:
+        recording = record_sweep(store, sweep, commit, command)
+    content = encode(recording)
+    try:
+        output.write_bytes(content)
+    except OSError as error:
+        raise DataError(f"{output}: {error.strerror}") from error
+    whole = {"sweep": recording.sweep.sweep_id, "file": str(output), "blocks": len(recording.blocks)}
+    session.output.answer(
+        {**whole, "bytes": len(content)},
+        fields([(name, str(value)) for name, value in (*whole.items(), ("size", f"{len(content)} bytes"))]),
+    )
+
+
+def _second_pass(store: Store, summary: SweepSummary, blocks: Iterable[BlockRecord]) -> tuple[Loss, ...]:
+    """What became of the choices of the sweep's profile; nothing if it has none."""
+    from pega_tune.autotune.sweep.confirming import second_pass
+    from pega_tune.profiles.policy.compiled import decode
+
+    if summary.profile_id is None:
+        return ()
+    return second_pass(decode(store.profile(summary.profile_id).compiled), blocks)
 
 
 def _summary(summary: SweepSummary) -> dict[str, Any]:

@@ -126,7 +126,8 @@ class SimEngine:
         have, need = self.capabilities(), block.shape.moved_bytes
         for what, limit in (("device memory", have.device_bytes), ("pinned host memory", have.host_bytes)):
             if need > limit:
-                raise MemoryLimitError(f"block {block.key} needs {need} bytes of {what}, and {limit} may be used")
+                lack = f"{need} bytes of {what} are needed, and {limit} may be used"
+                raise MemoryLimitError(f"too little memory: {lack}", "allow more, or measure smaller shapes")
 
 
 class _Block:

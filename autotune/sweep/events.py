@@ -90,6 +90,7 @@ class SweepFinished:
         blocks: blocks stored, all runs of the sweep together.
         cells: candidates in them.
         seconds: wall time, all runs of the sweep together.
+        lost: what could not be measured of blocks that were: a line each, as `sweep.losses` makes them.
     """
 
     sweep_id: str
@@ -99,6 +100,7 @@ class SweepFinished:
     blocks: int
     cells: int
     seconds: float
+    lost: tuple[str, ...] = ()
 
 
 SweepEvent: TypeAlias = SweepStarted | CellFailed | BlockFinished | BlockSkipped | SweepFinished

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pega_tune.autotune.engine import Status
+from pega_tune.autotune.sweep.confirming import disagreements, second_pass
 from pega_tune.autotune.sweep.observations import usable
 from pega_tune.autotune.sweep.shapes import DIRECTIONS, Shortage
 from pega_tune.kernels.plan import AnyPlan
@@ -22,6 +23,13 @@ class Verdict:
     state: ProfileState
     reasons: tuple[str, ...]
 
+    def with_caveat(self, caveat: str) -> "Verdict":
+        """The verdict with one more reason not to publish; itself if that is empty."""
+        if not caveat:
+            return self
+        state = ProfileState.DRAFT if self.state is ProfileState.PUBLISHED else self.state
+        return Verdict(state, (*self.reasons, caveat))
+
 
 def judge(
     policy: CompiledPolicy, blocks: Sequence[BlockRecord], missing: Sequence[str], shortage: Shortage | None = None
@@ -29,13 +37,19 @@ def judge(
     """Applies the publish gate. A simulated device may pass; its profile stays marked.
 
     Args:
-        policy: compiled from `blocks`.
-        blocks: all that the sweep has stored.
+        policy: compiled from the first pass of `blocks`.
+        blocks: all that the sweep has stored, those of the second pass included.
         missing: why planned blocks were not measured; empty if all were.
         shortage: what memory left out of the plan; None if nothing.
     """
     gaps = (*missing, *_left_out(shortage))
-    flaws = (*_mismatches(blocks), *_disturbances(blocks), *_unproven(policy, blocks), *_holes(policy))
+    flaws = (
+        *_mismatches(blocks),
+        *_disturbances(blocks),
+        *_unproven(policy, blocks),
+        *_holes(policy),
+        *disagreements(second_pass(policy, blocks)),
+    )
     if gaps:
         return Verdict(ProfileState.PARTIAL, (*gaps, *flaws))
     return Verdict(ProfileState.DRAFT if flaws else ProfileState.PUBLISHED, flaws)

@@ -4,10 +4,12 @@ import hashlib
 from typing import Final
 
 from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
-from pega_tune.kernels.shape import TransferShape
-from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.errors import UsageError
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.terms import Colocation, Hint
 
 _PROCESS: Final = "/process-"
+_CONFIRM: Final = "confirm/"
 
 
 def block_key(shape: TransferShape, colocation: Colocation, layout: NamedLayout = SHUFFLED) -> str:
@@ -32,6 +34,46 @@ def survey_key(key: str) -> str:
 def is_final(key: str) -> bool:
     """Whether a block holds the finalists of a survey."""
     return _PROCESS in key
+
+
+def confirm_key(direction: Direction, number: int, hint: Hint = Hint.NONE) -> str:
+    """Names a block of the second pass, from 1: which shape it is of follows from the blocks of the first one."""
+    return f"{_CONFIRM}{direction}/{number}" if hint is Hint.NONE else f"{_CONFIRM}{direction}/{hint}/{number}"
+
+
+def confirms(key: str) -> bool:
+    """Whether a block belongs to the second pass: nothing is learnt from it but whether the first one holds."""
+    return key.startswith(_CONFIRM)
+
+
+def layout_of(key: str) -> NamedLayout:
+    """How the ranges lie in the idle block of this key.
+
+    Raises:
+        UsageError: the key names no layout that there is.
+    """
+    parts = key.split("/")
+    return NamedLayout.parse(parts[3]) if len(parts) > 3 else SHUFFLED
+
+
+def is_idle(key: str) -> bool:
+    """Whether a block of the first pass measured transfers alone."""
+    return key.startswith(f"{Colocation.IDLE}/")
+
+
+def shape_of(key: str) -> TransferShape:
+    """What an idle block of this key moved, with what its layout tells.
+
+    Raises:
+        UsageError: the key is none of an idle block.
+    """
+    try:
+        _, direction, counts = key.split("/")[:3]
+        ranges, total_bytes = map(int, counts.split("x"))
+        plain = TransferShape(ranges, total_bytes, Direction(direction))
+    except ValueError:
+        raise UsageError(f"{key!r} names no block of transfers alone") from None
+    return layout_of(key).described(plain)
 
 
 def block_seed(seed: int, key: str) -> int:

@@ -1,18 +1,33 @@
 """From a request and a device's capabilities to the blocks of a sweep: the same ones every time."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Protocol
 
 from pega_tune.autotune.engine import Candidate, Capabilities, Engine, SamplingLimits, TransferBlock
-from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
-from pega_tune.autotune.sweep.keys import block_key, block_seed
-from pega_tune.autotune.sweep.plans import CEILING, candidates, legs_of
+from pega_tune.autotune.layouts import HOST_ORDERED, SHUFFLED, STRIDED, LayoutKind, NamedLayout
+from pega_tune.autotune.search.sites import Site
+from pega_tune.autotune.sweep.confirm_tasks import plan_confirmation
+from pega_tune.autotune.sweep.exhaustive import CAVEAT, exhaustive_blocks
+from pega_tune.autotune.sweep.keys import block_seed, is_idle, shape_of
+from pega_tune.autotune.sweep.learning import Learner
+from pega_tune.autotune.sweep.observations import RANGES_PER_RUN
+from pega_tune.autotune.sweep.plans import CEILING, candidates, hinted_candidates, legs_of
 from pega_tune.autotune.sweep.presets import Preset, find_preset
 from pega_tune.autotune.sweep.recording import Measured, block_record
 from pega_tune.autotune.sweep.request import SweepRequest
-from pega_tune.autotune.sweep.serving_tasks import plan_serving
-from pega_tune.autotune.sweep.shapes import Memory, Shortage, full_shapes, lattice_shapes, shortage
+from pega_tune.autotune.sweep.searched import SearchedBlock
+from pega_tune.autotune.sweep.serving_tasks import Source, plan_serving
+from pega_tune.autotune.sweep.shapes import (
+    Memory,
+    Shortage,
+    full_shapes,
+    hinted_shapes,
+    lattice_shapes,
+    shortage,
+    small_shapes,
+)
 from pega_tune.kernels.plan import AnyPlan, Backend
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import Colocation
@@ -26,6 +41,9 @@ SECONDS_PER_BYTE = 1 / 45e9
 VERIFY_S_PER_BYTE = 0.045 / (64 << 20)
 SETUP_S = 0.02
 VERIFY_S = 0.5e-3
+
+# Above it a host run is as good as one contiguous copy, and costs as much time to measure.
+MOST_RUN_RANGE_BYTES = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +108,15 @@ class SweepPlan:
         blocks: in the order of measuring.
         budget_s: wall time after which no block is started, in seconds.
         shortage: what memory leaves out of the preset; None if all of it fits.
+        learner: compiles what the blocks teach.
+        caveat: why its profile is no more than a draft even if nothing is wrong with it; empty if it may be published.
     """
 
     blocks: tuple[Task, ...]
     budget_s: float
     shortage: Shortage | None = None
+    learner: Learner = field(default_factory=Learner, compare=False, repr=False)
+    caveat: str = ""
 
     def without(self, finished: Iterable[str]) -> "SweepPlan":
         """What is left when the blocks of these keys are stored already."""
@@ -108,7 +130,7 @@ class SweepPlan:
 
 
 def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
-    """Plans the blocks: the user's shapes, the canonical ones with every axis, the lattice, and those beside decode.
+    """Plans the blocks: the user's shapes, canonical ones with every axis, lattices, beside decode, and a second pass.
 
     Keys, seeds and order depend on the request and the capabilities alone.
 
@@ -120,14 +142,37 @@ def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
     memory = Memory(capped.max_device_bytes or 0, capped.max_host_bytes or 0)
     for shape in request.shapes:
         memory.require(shape)
+    if request.exhaustive:
+        return _plan_exhaustive(request, capabilities, memory)
     full = full_shapes(preset, memory)
-    shapes = dict.fromkeys((*request.shapes, *full, *lattice_shapes(preset, memory)))
+    small = small_shapes(preset, memory) if request.decode_spec else ()
+    own = (Site(shape) for shape in (*full, *lattice_shapes(preset, memory), *small))
     planner = _Planner(request, preset, capabilities)
-    blocks: list[Task] = [planner.alone(shape, shape in full) for shape in shapes]
+    blocks: list[Task] = [planner.at(site, site.shape in full) for site in dict.fromkeys((*request.sites, *own))]
     both = next((shape for shape in full if shape.direction is Direction.BOTH), None)
-    if both is not None:
-        blocks += planner.beside_decode(both)
-    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, shortage(preset, memory))
+    beside = tuple(planner.beside_decode(both, small)) if both is not None else ()
+    hinted = [*planner.hinted(hinted_shapes(preset, memory))]
+    blocks += _others(hinted, but={task.key for task in (*blocks, *beside)})
+    blocks += _others(beside, but={task.key for task in blocks})
+    learner = Learner()
+    measured = [shape_of(block.key) for block in blocks if is_idle(block.key)]
+    blocks += plan_confirmation(measured, preset.confirm, request.seed, learner)
+    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, shortage(preset, memory), learner)
+
+
+def _others(tasks: Iterable[Task], but: Container[str]) -> Iterator[Task]:
+    return (task for task in tasks if task.key not in but)
+
+
+def _plan_exhaustive(request: SweepRequest, capabilities: Capabilities, memory: Memory) -> SweepPlan:
+    """Every plan at the shapes of the user, or at as many others as should fit into the preset's time."""
+    preset = find_preset(request.preset)
+    blocks = [PlannedBlock(block, _estimate_s(block)) for block in exhaustive_blocks(request, capabilities, memory)]
+    if not request.shapes:
+        # By the preset's time, not the budget, which may be another one when the sweep is resumed.
+        ends_s = accumulate(block.estimate_s for block in blocks)
+        blocks = [block for block, end_s in zip(blocks, ends_s, strict=True) if end_s <= preset.budget_s]
+    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, caveat=CAVEAT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,34 +181,62 @@ class _Planner:
     preset: Preset
     capabilities: Capabilities
 
-    def alone(self, shape: TransferShape, full: bool) -> PlannedBlock:
-        """A block without decode, of ranges that lie anywhere."""
+    def at(self, site: Site, full: bool) -> Task:
+        """A block without decode; `full` looks at every axis, if the ranges lie anywhere."""
         preset = self.preset
+        if site.layout != SHUFFLED:
+            return self._laid_out(site)
+        if self.request.adaptive and (full or site in self.request.sites):
+            return self._searched(site)
         dense = preset.dense if full else preset.wide
-        return self._alone(shape, SHUFFLED, candidates(shape, self.capabilities, full=full, dense=dense, hints=dense))
+        chosen = candidates(site.shape, self.capabilities, full=full, dense=dense, hints=full and dense)
+        return self._alone(site, chosen)
 
-    def beside_decode(self, shape: TransferShape) -> Iterator[Task]:
-        """The canonical shape in layouts that the lattice does not have, then all of them beside decode."""
+    def hinted(self, shapes: Iterable[TransferShape]) -> Iterator[PlannedBlock]:
+        """Blocks of ranges that lie in ways that some plans live on."""
+        for shape in shapes:
+            layouts = [HOST_ORDERED, STRIDED]
+            if shape.average_range_bytes <= MOST_RUN_RANGE_BYTES:
+                layouts.append(NamedLayout(LayoutKind.HOST_RUNS, shape.merged_ranges // RANGES_PER_RUN))
+            for layout in layouts:
+                chosen = hinted_candidates(layout.described(shape), self.capabilities)
+                if chosen:
+                    yield self._alone(Site(shape, layout), chosen)
+
+    def beside_decode(self, shape: TransferShape, small: Iterable[TransferShape]) -> Iterator[Task]:
+        """The canonical shape in layouts that the lattice does not have, then all of them beside decode.
+
+        Args:
+            shape: the canonical one.
+            small: shapes of the lattice that are measured beside decode, too.
+        """
         decode = self.request.decode_spec
         if decode is None:
             return
-        layouts = self.preset.serving.layouts
-        yield from (self._laid_out(shape, layout) for layout in layouts if layout != SHUFFLED)
-        sources = {layout: (block_key(shape, Colocation.IDLE, layout), shape) for layout in layouts}
+        preset = self.preset.serving
+        yield from (self._laid_out(Site(shape, layout)) for layout in preset.layouts if layout != SHUFFLED)
+        sources = [Source(shape, layout, preset) for layout in preset.layouts]
+        sources += [Source(each, SHUFFLED, preset.of_small) for each in small]
         colocations = [colocation for colocation in self.request.colocations if colocation is not Colocation.IDLE]
-        yield from plan_serving(sources, colocations, decode, self.preset.serving, self.request.seed)
+        yield from plan_serving(sources, colocations, decode, self.request.seed)
 
-    def _laid_out(self, shape: TransferShape, layout: NamedLayout) -> PlannedBlock:
-        """Likewise, of ranges that lie in a special way: what the grids of kernels do is known from the others."""
-        described, hints = layout.described(shape), self.preset.dense
-        chosen = candidates(described, self.capabilities, full=True, dense=False, hints=hints)
-        return self._alone(shape, layout, chosen)
+    def _laid_out(self, site: Site) -> Task:
+        """Of ranges that lie in a special way: what the grids of kernels do is known from the others."""
+        if self.request.adaptive:
+            return self._searched(site)
+        hints = self.preset.dense
+        chosen = candidates(site.described, self.capabilities, full=False, dense=False, hints=hints)
+        return self._alone(site, chosen)
 
-    def _alone(self, shape: TransferShape, layout: NamedLayout, chosen: tuple[Candidate, ...]) -> PlannedBlock:
-        key = block_key(shape, Colocation.IDLE, layout)
-        seed = block_seed(self.request.seed, key)
-        block = TransferBlock(key, shape, chosen, self.preset.limits, seed, layout=layout)
+    def _alone(self, site: Site, chosen: tuple[Candidate, ...]) -> PlannedBlock:
+        seed = block_seed(self.request.seed, site.key)
+        block = TransferBlock(site.key, site.shape, chosen, self.preset.limits, seed, layout=site.layout)
         return PlannedBlock(block, _estimate_s(block))
+
+    def _searched(self, site: Site) -> SearchedBlock:
+        """A block without decode whose candidates are searched for."""
+        block = SearchedBlock(site, self.capabilities, self.preset.limits, self.request.seed)
+        return replace(block, estimate_s=sum(map(_estimate_s, block.estimated)))
 
 
 def _estimate_s(block: TransferBlock) -> float:

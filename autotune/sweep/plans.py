@@ -1,6 +1,6 @@
 """The plan space: which copy plans are worth measuring at a shape, on a device with certain capabilities."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pega_tune.autotune.engine import Candidate, CandidateKind, Capabilities
@@ -51,6 +51,8 @@ PRIORITY_PLANS = ((Variant.WARP, 2, 1024), (Variant.WARP, 32, 256))
 # Wide enough to be among the fastest, so that a partition narrows them; where it has an SM for each CTA it does not.
 PARTITION_PLANS = ((Variant.WARP, 128, 256), (Variant.WARP, 32, 256))
 PARTITION_SMS = (8, 16, 32, 64)
+# Kernels, which do not care how ranges lie: one narrow enough to spare decode, two that are among the fastest.
+HINTED_RIVALS = ((Variant.WARP, 1, 1024), (Variant.WARP, 32, 256), (Variant.BLOCK, 512, 256))
 
 
 def pegaflow_kernel() -> CopyPlan:
@@ -73,12 +75,17 @@ def legs_of(plan: AnyPlan) -> tuple[CopyPlan, ...]:
 
 def launched_ctas(leg: CopyPlan, shape: TransferShape) -> int:
     """CTAs that the kernel of one leg launches at this shape; 0 if copy engines do it alone."""
-    if leg.options is None or leg.threads is None:
+    return min(leg.options.max_grid_blocks, useful_ctas(leg, shape)) if leg.options else 0
+
+
+def useful_ctas(leg: CopyPlan, shape: TransferShape) -> int:
+    """CTAs for which one leg has work at this shape, whatever its grid; 0 if copy engines do it alone."""
+    if leg.threads is None:
         return 0
     if leg.variant is Variant.BLOCK:
-        return min(leg.options.max_grid_blocks, shape.merged_ranges)
+        return shape.merged_ranges
     tiles = shape.merged_ranges * -(-shape.average_range_bytes // SMALLEST_TILE_BYTES)
-    return min(leg.options.max_grid_blocks, -(-tiles // (leg.threads // WARP_THREADS)))
+    return -(-tiles // (leg.threads // WARP_THREADS))
 
 
 def launched(plan: AnyPlan, shape: TransferShape) -> AnyPlan:
@@ -103,18 +110,24 @@ def candidates(
         capabilities: of the device; nothing is planned that it cannot run.
         full: every axis, priorities too; else the core set.
         dense: the full set crosses all grids with all thread counts, and the core set is wider.
-        hints: the full set has what may spare others and never speeds up: SM partitions, the overlap flag, launches in
-            chunks, and finer chunks of DMA.
+        hints: with what may spare others and never speeds up: the overlap flag, launches in chunks, finer chunks of DMA
+            and, in the full set, SM partitions.
     """
-    both = shape.direction is Direction.BOTH
     singles = _full(capabilities, dense) if full else _core(capabilities, dense)
-    singles += _hinted(shape, capabilities) if full and hints else []
+    singles += _sparing(shape, capabilities) if hints else []
+    singles += _confined(shape, capabilities) if full and hints else []
     singles += _structured(shape, capabilities, DMA_CHUNKS + FINE_DMA_CHUNKS if hints else DMA_CHUNKS)
+    mixed = shape.direction is Direction.BOTH and shape.merged_ranges <= MIXED_RANGES
+    return _candidates(shape, singles, _mixed(capabilities) if mixed else ())
+
+
+def _candidates(shape: TransferShape, singles: Sequence[CopyPlan], mixed: Sequence[AnyPlan]) -> tuple[Candidate, ...]:
+    """The ceiling, then each launch once: the plans, in both directions at once if the shape is, and others."""
+    both = shape.direction is Direction.BOTH
     plans: list[AnyPlan] = [PlanPair(p, p) if both else p for p in singles]
     if both:
         plans += [PlanPair(p, p, fused=True) for p in singles if p.backend is Backend.STAGED]
-    if both and shape.merged_ranges <= MIXED_RANGES:
-        plans += _mixed(capabilities)
+    plans += mixed
     ceiling: AnyPlan = PlanPair(direct(), direct()) if both else direct()
     static = _static(both)
     chosen = [Candidate(CEILING, CandidateKind.CEILING, ceiling)]
@@ -124,6 +137,26 @@ def candidates(
         else:
             chosen.append(Candidate(plan.key, CandidateKind.PLAN, plan))
     return tuple(chosen)
+
+
+def hinted_candidates(shape: TransferShape, capabilities: Capabilities) -> tuple[Candidate, ...]:
+    """What to compare at a shape of which more is known than counts: plans that live on it, and their best rivals.
+
+    Args:
+        shape: what is moved, with its host runs and pitch.
+        capabilities: of the device; nothing is planned that it cannot run.
+
+    Returns:
+        Nothing if no plan lives on what is known.
+    """
+    structured = _structured(shape, capabilities, DMA_CHUNKS)
+    if not structured:
+        return ()
+    rivals = [CopyPlan(Backend.BATCH), pegaflow_kernel(), *(kernel(*words) for words in HINTED_RIVALS)]
+    if shape.merged_ranges <= MIXED_RANGES:
+        rivals.append(direct())
+    chosen = [plan for plan in structured if (plan.options is None or plan.threads == STAGED_KERNELS[0][1])]
+    return _candidates(shape, [*_runnable(rivals, capabilities), *chosen], ())
 
 
 def _static(both: bool) -> AnyPlan:
@@ -151,14 +184,18 @@ def _full(capabilities: Capabilities, cross: bool) -> list[CopyPlan]:
     return _runnable(plans, capabilities)
 
 
-def _hinted(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
+def _sparing(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
+    whole = (pegaflow_kernel(), kernel(Variant.WARP, 1, 1024))
+    chunked = [_in_launches(p, n) for p in whole for n in KERNEL_CHUNKS if n < shape.merged_ranges]
+    return _runnable([CopyPlan(Backend.BATCH, prefer_overlap=True), *chunked], capabilities)
+
+
+def _confined(shape: TransferShape, capabilities: Capabilities) -> list[CopyPlan]:
     sizes = capabilities.partitions.sizes
     partitions = dict.fromkeys(sizes.rounded(sms) for sms in PARTITION_SMS) if sizes else {}
     wide = [kernel(*words) for words in PARTITION_PLANS]
     confined = [replace(p, sm_partition=sms) for p in wide for sms in partitions if sms < launched_ctas(p, shape)]
-    whole = (pegaflow_kernel(), kernel(Variant.WARP, 1, 1024))
-    chunked = [_in_launches(p, n) for p in whole for n in KERNEL_CHUNKS if n < shape.merged_ranges]
-    return _runnable([CopyPlan(Backend.BATCH, prefer_overlap=True), *confined, *chunked], capabilities)
+    return _runnable(confined, capabilities)
 
 
 def _in_launches(plan: CopyPlan, descriptors: int) -> CopyPlan:

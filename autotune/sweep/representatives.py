@@ -20,11 +20,11 @@ Points: TypeAlias = NDArray[np.float64]
 def representatives(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredPlan, ...]:
     """At most so many of the plans, in their order: the best in each measure, the ends of each kind, then others.
 
-    A kind is a backend, in chunks or whole, for both directions or fused. Of those with copy engines come the fastest,
-    then the one with the smallest DMA commands, behind which a step's own copies wait the least; then the fastest of
-    kernels alone, which decode suffers from more. The others are each the farthest from those that are there, in
-    octaves over all five measures. A measure that is unknown counts as nothing. Variants in priority and partition,
-    which the measures do not tell apart, take what room is left.
+    A kind is a backend, in chunks or whole, for both directions or fused. Of those that no copy kernel moves come the
+    fastest, then the one with the smallest DMA commands, behind which a step's own copies wait the least; then the
+    fastest of those with a copy kernel, which decode suffers from more. The others are each the farthest from those
+    that are there, in octaves over all five measures. A measure that is unknown counts as nothing. Variants in priority
+    and partition, which the measures do not tell apart, take what room is left.
 
     Args:
         plans: (n,) to choose from, those that nothing dominates.
@@ -52,7 +52,7 @@ def _spread(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredPlan, ...
 def _ends_of_kinds(plans: Sequence[MeasuredPlan]) -> Iterator[int]:
     """Indices of the fastest and of the gentlest of each kind, as `representatives` says."""
     by_time = sorted(range(len(plans)), key=lambda i: plans[i].transfer_s)
-    copies = [i for i in by_time if not _kernels_alone(plans[i].plan)]
+    copies = [i for i in by_time if not _has_copy_kernel(plans[i].plan)]
     gentle = sorted(copies, key=lambda i: plans[i].largest_dma_bytes)
     for indices in (copies, gentle, by_time):
         first: dict[object, int] = {}
@@ -67,8 +67,8 @@ def _kind(plan: AnyPlan) -> tuple[tuple[Backend, bool], ...]:
     return (*kinds, kinds[0]) if isinstance(plan, PlanPair) and plan.fused else kinds
 
 
-def _kernels_alone(plan: AnyPlan) -> bool:
-    return all(leg.backend is Backend.KERNEL for leg in legs_of(plan))
+def _has_copy_kernel(plan: AnyPlan) -> bool:
+    return any(leg.backend is Backend.KERNEL for leg in legs_of(plan))
 
 
 def _chunked(leg: CopyPlan) -> bool:

@@ -15,8 +15,9 @@ from pega_tune.autotune.sweep.events import (
     SweepStarted,
 )
 from pega_tune.autotune.sweep.gate import is_disturbed, judge
+from pega_tune.autotune.sweep.keys import confirms
+from pega_tune.autotune.sweep.losses import losses
 from pega_tune.autotune.sweep.planner import SweepPlan, Task
-from pega_tune.autotune.sweep.policy import compile_policy
 from pega_tune.autotune.sweep.recording import best_cell, profile_record
 from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError
 from pega_tune.errors import DeviceError, PegaTuneError
@@ -46,7 +47,7 @@ class Run:
         self._earlier_s = max(sweep.seconds, sum(block.seconds for block in self._records.values()))
         self._expected_s = 0.0
         self._spent_s = 0.0
-        self._done = self._late = self._process = 0
+        self._done = self._late = self._unconfirmed = self._process = 0
         self._retries = MAX_RETRIES
         self._skipped: list[str] = []
 
@@ -69,14 +70,22 @@ class Run:
 
     def _measure(self, todo: SweepPlan) -> Iterator[SweepEvent]:
         late = failures = 0
+        gaps = False
         for planned in todo.blocks:
-            if self._done and not self._has_time(planned):
+            again = confirms(planned.key)
+            if again and gaps:
+                self._unconfirmed += 1  # what is missing may change the tables
+                continue
+            # The estimate of its first block has the start of the process in it, which the others need, too.
+            if (again and late) or (self._done and not self._has_time(planned)):
                 late += 1
+                gaps |= not again
                 continue
             try:
                 record = self._run_block(planned)
             except DeviceError as error:
                 self._skipped.append(f"{planned.key}: {error.message}")
+                gaps |= not again
                 yield BlockSkipped(planned.key, error.message)
                 failures += not isinstance(error, _INNOCENT)
                 if isinstance(error, EngineLostError) or failures == MAX_FAILURES_IN_A_ROW:
@@ -95,7 +104,7 @@ class Run:
             yield f"{len(self._skipped)} of {total} blocks could not be measured"
         if self._late:
             yield f"out of time: {self._late} of {total} blocks are missing"
-        unseen = total - self._done - len(self._skipped) - self._late
+        unseen = total - self._done - len(self._skipped) - self._late - self._unconfirmed
         if unseen:
             yield f"stopped early: {unseen} of {total} blocks were not begun"
 
@@ -131,9 +140,9 @@ class Run:
     def _finish(self) -> SweepFinished:
         sweep_id = self._sweep.sweep_id
         blocks = tuple(self._records.values())
-        learnt = compile_policy(blocks)
+        learnt = self._plan.learner.learn(blocks)
         missing = tuple(self._missing())
-        verdict = judge(learnt.policy, blocks, missing, self._plan.shortage)
+        verdict = judge(learnt.policy, blocks, missing, self._plan.shortage).with_caveat(self._plan.caveat)
         profile_id = None
         if learnt.policy.tables:
             links = [block.link for block in blocks if block.link]
@@ -144,7 +153,8 @@ class Run:
         seconds = self._seconds()
         self._store.update_sweep(sweep_id, state=state, reasons=verdict.reasons, seconds=seconds)
         cells = sum(len(block.cells) for block in blocks)
-        return SweepFinished(sweep_id, profile_id, verdict.state, verdict.reasons, len(blocks), cells, seconds)
+        counts = (len(blocks), cells, seconds)
+        return SweepFinished(sweep_id, profile_id, verdict.state, verdict.reasons, *counts, losses(blocks))
 
     def _leave(self, state: SweepState, reason: str) -> None:
         # What ended the run is the news, not that a broken database cannot be told of it.

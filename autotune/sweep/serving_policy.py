@@ -1,18 +1,16 @@
-"""Tables for a device that decodes: those of the idle one, with what was measured beside decode in its cells."""
+"""What was measured beside decode, survey by survey, and which plans of it a table cell gets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import inf
 from statistics import median
 
 from pega_tune.autotune.sweep.keys import is_final, survey_key
-from pega_tune.autotune.sweep.observations import is_plain
-from pega_tune.autotune.sweep.plans import allowed
 from pega_tune.autotune.sweep.serving_costs import ServingCost, best, costs_of
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S, Choice
-from pega_tune.profiles.policy.table import MAX_OPTIONS, Option, Table
+from pega_tune.profiles.policy.table import MAX_OPTIONS, Option
 from pega_tune.profiles.policy.terms import Colocation, Objective
 from pega_tune.profiles.store.records import BlockRecord
 
@@ -69,29 +67,23 @@ def _survey(blocks: Sequence[BlockRecord]) -> Survey | None:
     return Survey(first[0].key, first[0].shape, first[0].colocation, costs, len(finals))
 
 
-def serving_tables(idle: Iterable[Table], seen: Sequence[Survey]) -> Iterator[Table]:
-    """For each colocation that was measured, a table in place of every idle one.
+def measured_options(survey: Survey, idle: tuple[Option, ...]) -> tuple[Option, ...]:
+    """The options of a cell whose shape was measured beside decode.
 
-    Its cells are those of the idle table, which say nothing of decode, but for the shapes that were measured beside it.
+    Where none of the measured ones completes in the reference period, options of the idle device join them: a runtime
+    may have only one plan that was worth measuring beside decode, and that one must not pass for the quickest.
+
+    Args:
+        survey: with the plans that the runtime can run, at least one.
+        idle: options of the cell without decode.
     """
-    by_colocation: dict[Colocation, list[Survey]] = {}
-    for survey in seen:
-        if is_plain(survey.shape):
-            by_colocation.setdefault(survey.colocation, []).append(survey)
-    for table in idle:
-        for colocation, members in by_colocation.items():
-            yield _beside(table, colocation, members)
-
-
-def _beside(idle: Table, colocation: Colocation, members: Sequence[Survey]) -> Table:
-    cells = list(idle.cells)
-    for survey in members:
-        costs = tuple(cost for cost in survey.costs if allowed(idle.runtime, cost.plan))
-        if survey.shape.direction is idle.direction and costs:
-            index = idle.index(survey.shape.merged_ranges, survey.shape.average_range_bytes)
-            cells[index] = _joined(_options(replace(survey, costs=costs)), idle.cells[index])
-    step_s = median(survey.step_s for survey in members)
-    return replace(idle, colocation=colocation, cells=tuple(cells), step_s=step_s)
+    beside = _options(survey)
+    if any(option.predicted.latency_s < DEFAULT_PERIOD_S for option in beside):
+        return beside
+    measured = {option.plan for option in beside}
+    others = [option for option in idle if option.plan not in measured]
+    joined = (*beside[: MAX_OPTIONS // 2], *others)[:MAX_OPTIONS]
+    return tuple(sorted(joined, key=lambda option: option.predicted.time_s))
 
 
 def _options(survey: Survey) -> tuple[Option, ...]:
@@ -106,19 +98,6 @@ def _options(survey: Survey) -> tuple[Option, ...]:
             taken.setdefault(option)
     options = [option if option in contenders else _without_evidence(option) for option in taken]
     return tuple(sorted(options, key=lambda option: option.predicted.time_s))
-
-
-def _joined(beside: tuple[Option, ...], idle: tuple[Option, ...]) -> tuple[Option, ...]:
-    """Measured options, and those of the idle device where none of the measured ones completes in the reference period.
-
-    A runtime may have only one plan that was worth measuring beside decode. That one must not pass for the quickest.
-    """
-    if any(option.predicted.latency_s < DEFAULT_PERIOD_S for option in beside):
-        return beside
-    measured = {option.plan for option in beside}
-    others = [option for option in idle if option.plan not in measured]
-    joined = (*beside[: MAX_OPTIONS // 2], *others)[:MAX_OPTIONS]
-    return tuple(sorted(joined, key=lambda option: option.predicted.time_s))
 
 
 def _without_evidence(option: Option) -> Option:

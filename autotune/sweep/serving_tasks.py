@@ -23,6 +23,8 @@ from pega_tune.profiles.store.records import BlockRecord
 
 # For the estimate before anything has run; it is scaled by what blocks take.
 PERIOD_S: Final = 0.022
+SMALL_PERIOD_S: Final = 0.018
+SMALL_BYTES: Final = 16 << 20  # moved in a fraction of a decode step
 DECODE_START_S: Final = 5.0
 SAME_CONTEXT_START_S: Final = 2.0  # the process is there, and has loaded the compiler
 PROCESS_START_S: Final = 8.0
@@ -68,7 +70,8 @@ class PlannedServing:
         """Wall time that it should take, in seconds."""
         count = self.preset.finalists if self.process else self.preset.candidates
         rounds = self.preset.final_rounds if self.process else self.preset.rounds
-        return self.start_s + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * PERIOD_S
+        period_s = PERIOD_S if self.shape.moved_bytes > SMALL_BYTES else SMALL_PERIOD_S
+        return self.start_s + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * period_s
 
     def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:
         """Runs it.
@@ -115,33 +118,61 @@ def _sustainable(plans: Sequence[MeasuredPlan]) -> Sequence[MeasuredPlan]:
     return [plan for plan in plans if plan.transfer_s < DEFAULT_PERIOD_S] or plans
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What is measured beside decode.
+
+    Attributes:
+        shape: what is moved.
+        layout: how it lies.
+        preset: how much to measure.
+    """
+
+    shape: TransferShape
+    layout: NamedLayout
+    preset: ServingPreset
+
+    @property
+    def key(self) -> str:
+        """Of its block without decode."""
+        return block_key(self.shape, Colocation.IDLE, self.layout)
+
+
 def plan_serving(
-    sources: Mapping[NamedLayout, tuple[str, TransferShape]],
-    colocations: Sequence[Colocation],
-    decode: DecodeSpec,
-    preset: ServingPreset,
-    seed: int,
+    sources: Sequence[Source], colocations: Sequence[Colocation], decode: DecodeSpec, seed: int
 ) -> tuple[PlannedServing, ...]:
-    """Surveys of every layout in every colocation, then the finalists of all of them, process after process.
+    """Surveys of every source in every colocation, then the finalists of all that have any, process after process.
 
     Args:
-        sources: by layout, the key of its block without decode, and its shape.
+        sources: what is measured.
         colocations: where decode runs; not idle.
         decode: what it is.
-        preset: how much to measure.
         seed: of the sweep.
     """
     surveys = tuple(
-        PlannedServing(block_key(shape, colocation, layout), source, shape, layout, colocation, decode, 0, preset, seed)
+        PlannedServing(
+            key=block_key(source.shape, colocation, source.layout),
+            source=source.key,
+            shape=source.shape,
+            layout=source.layout,
+            colocation=colocation,
+            decode=decode,
+            process=0,
+            preset=source.preset,
+            seed=seed,
+        )
         for colocation in colocations
-        for layout, (source, shape) in sources.items()
+        for source in sources
     )
-    return tuple(_with_starts((*surveys, *_finals(surveys, preset))))
+    return tuple(_with_starts((*surveys, *_finals(surveys))))
 
 
-def _finals(surveys: Sequence[PlannedServing], preset: ServingPreset) -> Iterator[PlannedServing]:
-    for process in range(1, preset.processes + 1):
+def _finals(surveys: Sequence[PlannedServing]) -> Iterator[PlannedServing]:
+    most = max((survey.preset.processes for survey in surveys), default=0)
+    for process in range(1, most + 1):
         for survey in surveys:
+            if process > survey.preset.processes:
+                continue
             yield replace(survey, key=final_key(survey.key, process), source=survey.key, process=process)
 
 

@@ -15,6 +15,10 @@ DIRECTIONS = (Direction.H2D, Direction.D2H, Direction.BOTH)
 # Where every axis of the plan space is looked at: a fragmented KV cache of 4 KiB pages, and one of 256 KiB pages.
 FULL_COUNTS = ((16_384, 4096), (256, 262_144))
 
+# Where ranges are measured in layouts that some plans live on: from where these begin to win on to where copies take
+# milliseconds, in the middle and at the corners of what serving moves.
+HINTED_COUNTS = ((64, 16_384), (1024, 1024), (1024, 16_384), (16_384, 1024), (16_384, 4096), (64, 262_144))
+
 # Below this a sweep would see launch latency and nothing else.
 LEAST_COUNTS = (256, 4096)
 
@@ -136,6 +140,20 @@ def lattice_shapes(preset: Preset, memory: Memory) -> tuple[TransferShape, ...]:
     """The lattice of the preset in each direction, coarse points first, without what does not fit."""
     points = sorted(_points(preset), key=lambda p: (_level(*p), p))
     shapes = (_shape(1 << ranges, 1 << size, d) for ranges, size in points for d in DIRECTIONS)
+    return tuple(s for s in shapes if not memory.lacks(s))
+
+
+def hinted_shapes(preset: Preset, memory: Memory) -> tuple[TransferShape, ...]:
+    """The shapes that are measured in other layouts too, in each direction, without what does not fit."""
+    counts = HINTED_COUNTS if preset.hinted else ()
+    shapes = (_shape(*point, d) for point in counts for d in DIRECTIONS)
+    return tuple(s for s in shapes if not memory.lacks(s))
+
+
+def small_shapes(preset: Preset, memory: Memory) -> tuple[TransferShape, ...]:
+    """The shapes of surveys of small transfers, without what does not fit."""
+    counts = preset.serving.small.counts if preset.serving.small else ()
+    shapes = (_shape(*point, Direction.BOTH) for point in counts)
     return tuple(s for s in shapes if not memory.lacks(s))
 
 

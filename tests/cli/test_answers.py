@@ -14,9 +14,9 @@ def test_a_sweep_publishes_a_profile(program: Program) -> None:
     result = program("sweep", "--device", "sim:h200", "--preset", "quick", "--json")
     assert result.code == 0, result.stderr
     answer = result.json
-    assert answer.keys() == {"sweep", "profile", "state", "reasons", "blocks", "cells", "seconds"}
+    assert answer.keys() == {"sweep", "profile", "state", "reasons", "lost", "blocks", "cells", "seconds"}
     assert answer["state"] == "published"
-    assert answer["reasons"] == []
+    assert answer["reasons"] == answer["lost"] == []
     assert 0 < answer["blocks"] < answer["cells"]
     (listed,) = program("profiles", "list", "--json").json["profiles"]
     assert listed.keys() >= {"id", "device", "class", "state", "published_at", "simulated"}
@@ -86,6 +86,29 @@ def test_profiles_show_marks_what_is_simulated(informed: Program) -> None:
     assert all(entry["time_s"] > 0 for table in document["tables"] for entry in table["fastest"])
 
 
+def test_profiles_show_marks_what_was_not_measured_beside_decode(informed: Program) -> None:
+    (listed,) = informed("profiles", "list", "--json").json["profiles"]
+    tables = informed("profiles", "show", listed["id"], "--json").json["tables"]
+    (beside,) = [
+        table["fastest"]
+        for table in tables
+        if (table["direction"], table["colocation"], table["runtime"]) == ("both", "time-sliced", "full")
+        if table["hint"] == "none"
+    ]
+    assert {(entry["merged_ranges"], entry["range_bytes"]) for entry in beside if entry["evidence"] == "measured"} == {
+        (16_384, 4096)
+    }
+    lines = informed("profiles", "show", listed["id"]).stdout.splitlines()
+    begin = next(n for n, line in enumerate(lines) if line.startswith("both, time-sliced, runtime full ("))
+    assert lines[begin + 1].split()[:4] == ["RANGES", "OF", "TIME", "STALL"]
+    for entry, line in zip(beside, lines[begin + 2 :], strict=False):
+        assert line.startswith(f"{entry['merged_ranges']} ")
+        assert ("no evidence" in line) == (entry["evidence"] == "none") == (entry["stall_s"] is None)
+        assert (", fitted" in line) == (entry["evidence"] == "fitted")
+    idle = next(n for n, line in enumerate(lines) if line.startswith("both, idle, runtime full ("))
+    assert "STALL" not in lines[idle + 1]
+
+
 def test_many_small_ranges_get_a_bounded_kernel_and_one_large_one_does_not(informed: Program) -> None:
     many = informed("decide", "--device", "sim:h200", *LARGE, "--json").json
     one = informed(
@@ -148,7 +171,8 @@ def test_a_sweep_shows_what_it_measured_beside_decode(informed: Program) -> None
         assert plan["plan"].keys() == {"load", "save", "fused"}
     lines = informed("sweeps", "show", listed["sweep"]).stdout.splitlines()
     (title,) = [line for line in lines if line.startswith(survey["block"])]
-    headings, *rows = lines[lines.index(title) + 1 :]
+    after = lines[lines.index(title) + 1 :]
+    headings, *rows = after[: after.index("")] if "" in after else after
     assert headings.startswith("PLAN ")
     assert len(rows) == len(names)
     assert rows[0].startswith(least["name"])
@@ -187,11 +211,6 @@ def test_a_terabyte_has_no_time(informed: Program) -> None:
     assert "outside what was measured" in text.stderr
 
 
-def test_host_runs_are_told_to_change_nothing(informed: Program) -> None:
-    told = informed("decide", "--device", "sim:h200", *LARGE, "--colocation", "idle", "--host-runs", 7)
-    assert "host runs changes nothing" in told.stderr
-
-
 def test_a_sweep_short_of_memory_is_a_part_and_decide_says_so(program: Program) -> None:
     swept = program("sweep", "--device", "sim:h200", "--max-host-memory", "60MiB", "--json")
     assert (swept.code, swept.json["state"]) == (5, "partial")
@@ -207,6 +226,14 @@ def test_a_sweep_out_of_time_is_told_to_go_on(program: Program) -> None:
     told = program("decide", "--device", "sim:h200", *LARGE).stderr
     assert f"profile {swept['profile']} is partial" in told
     assert f"pega-tune sweep --resume {swept['sweep']} --budget" in told
+
+
+def test_whoever_has_no_profile_is_told_how_to_make_one(program: Program) -> None:
+    assert "run pega-tune sweep --device sim:h200" in program("decide", "--device", "sim:h200", *LARGE).stderr
+    program("sweep", "--device", "sim:h200+throttled", "--decode", "none")
+    draft = program("decide", "--device", "sim:h200", *LARGE).stderr
+    assert "is a draft and is not used" in draft
+    assert "run pega-tune sweep --device sim:h200 again" in draft
 
 
 def test_without_a_gpu_the_rule_answers(informed: Program) -> None:

@@ -108,9 +108,18 @@ def test_a_killed_engine_is_replaced_and_its_cell_recorded(program: Program) -> 
 def test_an_engine_that_dies_of_a_candidate_loses_that_candidate(program: Program) -> None:
     result = program("sweep", "--device", "sim:h200+crash=idle/h2d/256x", "--json")
     assert result.code in (0, 5), result.stderr
+    (lost,) = result.json["lost"]
+    assert "crashed, in " in lost
+    assert "idle/h2d/256x" in lost
     shown = program("sweeps", "show", result.json["sweep"], "--json").json
     assert shown["statuses"]["crashed"] >= 1
     assert shown["blocks"] == shown["planned_blocks"]
+
+
+def test_what_was_lost_is_told_in_the_last_lines(program: Program) -> None:
+    result = program("sweep", "--device", "sim:h200+crash=idle/h2d/256x", "--budget", "3s")
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("lost:")]
+    assert "crashed, in " in line
 
 
 def test_two_sweeps_at_once_both_arrive(program: Program) -> None:

@@ -43,6 +43,12 @@ def test_what_a_layout_tells(text: str, merged: int, runs: int, pitch: int | Non
     assert (joined.merged_ranges, joined.total_bytes, joined.host_runs) == (merged, SHAPE.total_bytes, runs)
 
 
+@pytest.mark.parametrize("text", ["strided", "shuffled", "host-ordered", "runs:7"])
+def test_the_layout_of_what_is_known_is_the_one_that_told_it(text: str) -> None:
+    layout = NamedLayout.parse(text)
+    assert NamedLayout.fitting(layout.described(SHAPE)) == layout
+
+
 def test_shapes_that_cannot_be_so_are_refused() -> None:
     with pytest.raises(UsageError, match="64 ranges do not make 65 host runs"):
         NamedLayout(LayoutKind.HOST_RUNS, 65).described(SHAPE)

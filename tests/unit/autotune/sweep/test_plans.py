@@ -62,7 +62,7 @@ def test_nothing_impossible_and_nothing_twice(
             assert leg.stream_priority in device.priorities
             assert device.partitions.refusal(leg.sm_partition) == ""
             assert leg.sm_partition is None or (full and hints and leg.sm_partition < launched_ctas(leg, shape))
-            assert not leg.prefer_overlap or (full and hints)
+            assert not leg.prefer_overlap or hints
 
 
 @given(shapes(), st.booleans())

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -5,16 +6,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pega_tune.autotune.engine import SamplingLimits, TransferBlock
+from pega_tune.autotune.layouts import HOST_ORDERED, STRIDED, NamedLayout
+from pega_tune.autotune.sweep.keys import confirm_key
 from pega_tune.autotune.sweep.observations import transfer_samples, usable
 from pega_tune.autotune.sweep.plans import allowed, candidates, launched, pegaflow_kernel
 from pega_tune.autotune.sweep.policy import Learnt, compile_policy
 from pega_tune.autotune.sweep.recording import Measured, block_record
-from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair, Variant, direct, kernel
+from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, KernelOptions, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.choose import Demand, choose
 from pega_tune.profiles.policy.compiled import decode, encode
 from pega_tune.profiles.policy.table import Table
-from pega_tune.profiles.policy.terms import Colocation, Objective, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Hint, Objective, Runtime
 from pega_tune.profiles.store.records import BlockRecord
 from tests.helpers.sweeps import MIB, block, cell, sim_engine
 
@@ -51,7 +54,7 @@ def test_predictions_reproduce_what_was_measured() -> None:
     table = _table(compile_policy(_blocks(direct(), WARP)))
     for n, s in COUNTS:
         fastest = table.look_up(n, s)[0]
-        assert fastest.predicted.time_s == pytest.approx(_model(fastest.plan, TransferShape(n, n * s)), rel=1e-6)
+        assert fastest.predicted.time_s == pytest.approx(_model(fastest.plan, TransferShape(n, n * s)), rel=1e-3)
 
 
 def test_a_plan_seen_at_one_shape_wins_nowhere_far_from_it() -> None:
@@ -64,22 +67,6 @@ def test_a_plan_seen_at_one_shape_wins_nowhere_far_from_it() -> None:
     assert table.look_up(4096, 4096)[0].plan == WIDE
     winners = {(n, s): table.look_up(n, s)[0].plan for n in (1, 64, 512, 16_384) for s in (256, 1024, 65_536, MIB)}
     assert WIDE not in winners.values()
-
-
-def test_without_a_curve_a_plan_keeps_its_ratio_to_one_that_has_one() -> None:
-    blocks = _blocks(direct(), WARP)
-    shape = TransferShape(4096, 4096 * 4096, Direction.H2D)
-    blocks = [
-        block(b.shape, [*b.cells, cell(WIDE, [_model(WARP, shape) / 2] * 7)]) if b.shape == shape else b for b in blocks
-    ]
-    learnt = compile_policy(blocks)
-    near = TransferShape(5793, 5793 * 4096, Direction.H2D)
-    option = _table(learnt).look_up(near.merged_ranges, 4096)[0]
-    assert option.plan == WIDE
-    assert option.predicted.time_s == pytest.approx(_model(WARP, near) / 2, rel=0.01)
-    (fit,) = [f for f in learnt.fits if f.family == WIDE.key]
-    assert (fit.parameters, fit.residual) == ({}, None)
-    assert "has 1" in fit.reason
 
 
 def test_a_plan_wins_nowhere_near_a_shape_where_it_failed() -> None:
@@ -109,6 +96,38 @@ def test_a_runtime_that_can_run_nothing_has_no_table() -> None:
     learnt = compile_policy(_blocks(WARP))
     assert learnt.policy.find(Direction.H2D, Colocation.IDLE, Runtime.PEGAFLOW) is None
     assert _table(learnt).look_up(1, 1)[0].plan == WARP
+
+
+def test_each_cell_tells_the_block_that_it_rests_on() -> None:
+    table = _table(compile_policy(_blocks(direct(), WARP)))
+    for n, s in COUNTS:
+        source = table.sources[table.evidence[table.index(n, s)]]
+        assert source == f"idle/h2d/{n}x{n * s}"
+    assert set(table.sources) == {f"idle/h2d/{n}x{n * s}" for n, s in COUNTS}
+
+
+def test_what_is_known_of_the_ranges_makes_tables_of_its_own_for_the_runtime_that_can_use_it() -> None:
+    staged = CopyPlan(Backend.STAGED, Variant.WARP, 256, KernelOptions(264))
+    layouts = [HOST_ORDERED, STRIDED, NamedLayout.parse("runs:256")]
+    shapes = [layout.described(TransferShape(4096, 4096 * 4096, Direction.H2D)) for layout in layouts]
+    blocks = [block(shape, [cell(staged, [1e-4] * 7), cell(WARP, [2e-4] * 7)]) for shape in shapes]
+    policy = compile_policy([*_blocks(direct(), WARP), *blocks]).policy
+    hinted = [table for table in policy.tables if table.hint is not Hint.NONE]
+    assert {(table.hint, table.runtime) for table in hinted} == {
+        (hint, Runtime.FULL) for hint in Hint if hint != "none"
+    }
+    for table in hinted:
+        assert table.look_up(4096, 4096)[0].plan == staged
+        assert table.measured_bytes == (4096 * 4096, 4096 * 4096)
+    plain = policy.find(Direction.H2D, Colocation.IDLE, Runtime.FULL)
+    assert plain is not None
+    assert staged not in {option.plan for options in plain.cells for option in options}
+
+
+def test_a_second_pass_teaches_nothing() -> None:
+    blocks = _blocks(direct(), WARP)
+    again = [replace(b, key=confirm_key(Direction.H2D, n)) for n, b in enumerate(_blocks(WIDE), 1)]
+    assert compile_policy([*blocks, *again]) == compile_policy(blocks)
 
 
 def test_nothing_measured_is_no_table() -> None:

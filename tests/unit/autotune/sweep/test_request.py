@@ -1,9 +1,11 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.serving import DEFAULT_MODEL, DecodeSpec
 from pega_tune.autotune.sweep.presets import PRESETS
 from pega_tune.autotune.sweep.request import SweepRequest
@@ -13,10 +15,14 @@ from pega_tune.profiles.policy.terms import Colocation
 
 sizes = st.integers(1, 2**40)
 shapes = st.builds(
-    lambda ranges, size, way: TransferShape(ranges, ranges * size, way),
+    lambda ranges, size, way, runs, pitch: TransferShape(
+        ranges, ranges * size, way, runs and min(runs, ranges), None, pitch
+    ),
     st.integers(1, 2**20),
     st.integers(1, 2**30),
     st.sampled_from(Direction),
+    st.none() | st.integers(1, 2**10),
+    st.none() | st.integers(2**30, 2**31),
 )
 requests = st.builds(
     SweepRequest,
@@ -98,9 +104,33 @@ def test_nonsense_is_refused(wrong: dict[str, object]) -> None:
         SweepRequest(**wrong)  # type: ignore[arg-type]
 
 
-def test_shapes_are_counts_and_come_once() -> None:
-    plain = TransferShape(4, 4096, Direction.H2D)
-    assert SweepRequest(shapes=(TransferShape(4, 4096, Direction.H2D, host_runs=2, pitch=9), plain)).shapes == (plain,)
+def test_shapes_lie_in_a_layout_and_come_once() -> None:
+    plain = TransferShape(64, 65_536, Direction.H2D)
+    known = (
+        replace(plain, alignment=16),
+        replace(plain, host_runs=4),
+        replace(plain, host_runs=4, alignment=8),
+        replace(plain, host_runs=1),
+        replace(plain, pitch=9000),
+        replace(plain, pitch=2048, host_runs=1),
+        replace(plain, host_runs=5),  # of so few ranges that nothing follows
+    )
+    expected = [plain, *(NamedLayout.parse(word).described(plain) for word in ("runs:4", "host-ordered", "strided"))]
+    assert list(SweepRequest(shapes=known).shapes) == expected
+    words = [str(site.layout) for site in SweepRequest(shapes=known).sites]
+    assert words == ["shuffled", "runs:4", "host-ordered", "strided"]
+
+
+def test_a_pitch_of_unequal_ranges_is_refused() -> None:
+    with pytest.raises(UsageError, match="strided ranges are equal"):
+        SweepRequest(shapes=(TransferShape(3, 100, Direction.H2D, pitch=64),))
+
+
+def test_a_request_of_before_shapes_had_layouts_still_loads() -> None:
+    shapes = (TransferShape(4, 4096, Direction.H2D),)
+    stored = json.loads(SweepRequest(shapes=shapes).to_json())
+    assert stored["shapes"] == [[4, 4096, "h2d"]]
+    assert SweepRequest.from_json(json.dumps(stored)).shapes == shapes
 
 
 def test_limits_are_lowered_and_never_raised() -> None:

@@ -7,12 +7,12 @@ from pega_tune.autotune.engine import EngineLostError
 from pega_tune.autotune.layouts import SHUFFLED
 from pega_tune.autotune.serving import DecodeSpec, ServingBlock
 from pega_tune.autotune.sweep.events import BlockSkipped
-from pega_tune.autotune.sweep.keys import is_final, survey_key
+from pega_tune.autotune.sweep.keys import block_key, is_final, survey_key
 from pega_tune.autotune.sweep.presets import ServingPreset
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.autotune.sweep.run import Resumption, Surroundings, resume_sweep, run_sweep
 from pega_tune.autotune.sweep.serving_costs import costs_of, finalists
-from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError, PlannedServing, plan_serving
+from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError, PlannedServing, Source, plan_serving
 from pega_tune.kernels.plan import AnyPlan, PlanPair, Variant, kernel
 from pega_tune.profiles.policy.terms import Colocation, ProfileState
 from pega_tune.profiles.store.records import BlockRecord, CellRecord, MeasurementRecord, Metric
@@ -20,14 +20,15 @@ from pega_tune.profiles.store.store import Store
 from tests.helpers.serving_records import COPIES, SHAPE, WARP_1, WARP_16, WIDE, Cost, survey_record
 from tests.helpers.sweeps import Block, HookedEngine, ManualClock, block, cell, finished
 
+IDLE = block_key(SHAPE, Colocation.IDLE)
 PRESET = ServingPreset((Colocation.TIME_SLICED,), (SHUFFLED,), 3, 4, 2, finalists=2, final_rounds=1, processes=2)
 STANDARD = SweepRequest("standard")
 FAST = {WARP_1: 2e-3, WARP_16: 1e-3, WIDE: 3e-3}
 
 
 def _tasks() -> tuple[PlannedServing, ...]:
-    sources = {SHUFFLED: ("idle", SHAPE)}
-    return plan_serving(sources, [Colocation.TIME_SLICED], DecodeSpec(model="small"), PRESET, seed=3)
+    sources = [Source(SHAPE, SHUFFLED, PRESET)]
+    return plan_serving(sources, [Colocation.TIME_SLICED], DecodeSpec(model="small"), seed=3)
 
 
 def _idle(times: Mapping[AnyPlan, float] = FAST) -> BlockRecord:
@@ -49,7 +50,7 @@ def _asked(task: PlannedServing, stored: dict[str, BlockRecord]) -> ServingBlock
 
 
 def test_a_survey_measures_what_nothing_dominates_alone() -> None:
-    asked = _asked(_tasks()[0], {"idle": _idle()})
+    asked = _asked(_tasks()[0], {IDLE: _idle()})
     # The widest is the slowest, too.
     assert [candidate.plan for candidate in asked.candidates] == [WARP_1, WARP_16]
     assert (asked.colocation, asked.shape, asked.decode.model) == (Colocation.TIME_SLICED, SHAPE, "small")
@@ -59,14 +60,14 @@ def test_a_survey_measures_what_nothing_dominates_alone() -> None:
 def test_a_survey_has_no_more_candidates_than_the_preset_says() -> None:
     legs = [kernel(Variant.WARP, 2**k, 1024) for k in range(8)]
     wider = {PlanPair(leg, leg): 1e-3 * 0.9**k for k, leg in enumerate(legs)}
-    assert len(_asked(_tasks()[0], {"idle": _idle(wider)}).candidates) == PRESET.candidates
+    assert len(_asked(_tasks()[0], {IDLE: _idle(wider)}).candidates) == PRESET.candidates
 
 
 def test_what_takes_longer_than_the_reference_period_is_measured_only_if_all_does() -> None:
     (survey, *_) = _tasks()
-    with_slow = _asked(survey, {"idle": _idle({**FAST, COPIES: 0.08})})
+    with_slow = _asked(survey, {IDLE: _idle({**FAST, COPIES: 0.08})})
     assert COPIES not in [candidate.plan for candidate in with_slow.candidates]
-    slow_alone = _asked(survey, {"idle": _idle({COPIES: 0.08})})
+    slow_alone = _asked(survey, {IDLE: _idle({COPIES: 0.08})})
     assert [candidate.plan for candidate in slow_alone.candidates] == [COPIES]
 
 
@@ -85,8 +86,8 @@ def test_finals_measure_the_finalists_of_their_survey() -> None:
 @pytest.mark.parametrize(
     ("stored", "says"),
     [
-        ({}, "idle was not measured"),
-        ({"idle": block(SHAPE, [cell(WARP_1, [], status="crashed")])}, "idle gave no plan"),
+        ({}, f"{IDLE} was not measured"),
+        ({IDLE: block(SHAPE, [cell(WARP_1, [], status="crashed")])}, f"{IDLE} gave no plan"),
     ],
     ids=["absent", "empty"],
 )
@@ -117,9 +118,9 @@ def test_each_number_of_a_process_gets_one_fresh_process(store: Store) -> None:
     end = finished(list(run_sweep(STANDARD, engine, store)))
     assert (end.state, end.reasons) == (ProfileState.PUBLISHED, ())
     begins = [engine.keys[renewed] for renewed in engine.renewals]
-    assert begins == [f"time-sliced/both/16384x67108864/process-{n}" for n in range(1, 6)]
+    assert begins == [*(f"time-sliced/both/16384x67108864/process-{n}" for n in range(1, 6)), "confirm/h2d/1"]
     blocks = {record.key: record for record in store.blocks(end.sweep_id)}
-    assert [b.key for b in engine.serving] == [key for key in blocks if not key.startswith("idle")]
+    assert [b.key for b in engine.serving] == [key for key in blocks if not key.startswith(("idle", "confirm"))]
     for record in blocks.values():
         if is_final(record.key):
             survey = blocks[survey_key(record.key)]
@@ -145,7 +146,7 @@ def test_three_surveys_in_a_row_without_a_source_are_no_failing_device(store: St
     engine = HookedEngine(_at(lambda key: key.startswith("idle/both/16384x67108864"), NothingToCompareError("no")))
     events = list(run_sweep(STANDARD, engine, store))
     assert len([event for event in events if isinstance(event, BlockSkipped)]) == 3 + 36
-    assert engine.serving == []
+    assert {survey_key(block.key).split("/")[2] for block in engine.serving} == {"256x4194304", "4096x4194304"}
 
 
 def test_a_sweep_goes_on_among_its_finals(store: Store) -> None:
@@ -161,5 +162,6 @@ def test_a_sweep_goes_on_among_its_finals(store: Store) -> None:
     assert [engine.keys[renewed] for renewed in engine.renewals] == [
         last,
         *(f"time-sliced/both/16384x67108864/process-{n}" for n in (4, 5)),
+        "confirm/h2d/1",
     ]
     assert len({record.key for record in store.blocks(whole.sweep_id)}) == whole.blocks

@@ -1,0 +1,1 @@
+"""From measured blocks to decision tables."""

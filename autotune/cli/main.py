@@ -11,7 +11,20 @@ from typing import NoReturn
 import typer
 
 from pega_tune import __version__
-from pega_tune.autotune.cli import bench, db, decide, devices, doctor, profiles, sweep, sweeps
+from pega_tune.autotune.cli import (
+    bench,
+    bundles,
+    db,
+    decide,
+    devices,
+    doctor,
+    fleet,
+    profiles,
+    shape,
+    sweep,
+    sweeps,
+    verify,
+)
 from pega_tune.autotune.cli.errors import explain
 from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
 from pega_tune.autotune.cli.session import Session
@@ -31,9 +44,9 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for register in (doctor, devices, sweep, decide):
+for register in (doctor, devices, shape, sweep, decide, verify, bundles):
     register.add_to(app)
-for group in (sweeps, profiles, bench, db):
+for group in (sweeps, profiles, bench, fleet, db):
     app.add_typer(group.app)
 
 

@@ -1,0 +1,77 @@
+"""Times from the measured cells of a sweep, for any shape: its curve, and what that misses at the shapes around."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pega_tune.autotune.compiling.curves import Curve
+from pega_tune.autotune.compiling.forecast import fit_curves, forecast
+from pega_tune.autotune.compiling.laws import Array
+from pega_tune.autotune.settings.mix import Mix
+from pega_tune.autotune.sweep.observations import Observations
+from pega_tune.autotune.sweep.plans import launched, legs_of
+from pega_tune.kernels.plan import AnyPlan
+from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.terms import Hint
+
+
+class MeasuredTimes:
+    """What a sweep says of the shapes of a mix. Implements `Source`.
+
+    Ranges are taken for shuffled: engines that have but a setting do not look at how they lie.
+    """
+
+    basis = "the measured cells of the sweep"
+
+    def __init__(self, observations: Sequence[Observations], mix: Mix) -> None:
+        """Fits the curves; a direction of the mix that was not measured leaves its times unknown."""
+        self._counts = {d: sum(shape.direction is d for shape in mix.shapes) for d in Direction}
+        self._groups = {
+            seen.direction: Foreseen(seen, [s for s in mix.shapes if s.direction is seen.direction])
+            for seen in observations
+            if seen.hint is Hint.NONE and seen.direction in mix.directions
+        }
+        self.plans = frozenset(leg for group in self._groups.values() for plan in group.plans for leg in legs_of(plan))
+
+    def times_s(self, plan: AnyPlan, direction: Direction) -> Array:
+        """As `Source.times_s`."""
+        group = self._groups.get(direction)
+        return np.full(self._counts[direction], np.nan) if group is None else group.times_s(plan)
+
+
+class Foreseen:
+    """The times of N plans for D shapes, of one direction, whose ranges lie as those that were measured.
+
+    A time is known if the plan has a curve of its own, or was measured at the nearest shape that was.
+
+    Attributes:
+        plans: those that were measured.
+    """
+
+    def __init__(self, seen: Observations, shapes: Sequence[TransferShape]) -> None:
+        curves = fit_curves(seen)
+        found = forecast(seen, curves, shapes)
+        nearest = np.argmin(found.apart, axis=1)
+        own = np.array([isinstance(curves.plans.get(plan), Curve) for plan in seen.plans])
+        known: NDArray[np.bool_] = own[:, None] | found.measured[:, nearest]
+        self._times_s = np.where(known, found.times_s, np.nan)
+        self._shapes = shapes
+        self._index: dict[AnyPlan, int] = {plan: i for i, plan in enumerate(seen.plans)}
+        self.plans = seen.plans
+        self._launches = [dict(self._launched(column)) for column in range(len(shapes))]
+
+    def times_s(self, plan: AnyPlan) -> Array:
+        """Of the plan itself, else of one that launches the same at a shape: (D,), in seconds; NaN where unknown."""
+        found = self._index.get(plan)
+        if found is not None and np.isfinite(self._times_s[found]).all():
+            own: Array = self._times_s[found]
+            return own
+        alike = zip(self._launches, self._shapes, strict=True)
+        return np.array([launches.get(launched(plan, shape), np.nan) for launches, shape in alike])
+
+    def _launched(self, column: int) -> Iterator[tuple[AnyPlan, float]]:
+        """What is launched at a shape, and how long it takes."""
+        for plan, index in self._index.items():
+            if np.isfinite(self._times_s[index, column]):
+                yield launched(plan, self._shapes[column]), float(self._times_s[index, column])

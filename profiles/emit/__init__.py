@@ -1,0 +1,1 @@
+"""Profiles as code: tables and the look-up in one file that engines compile in, and what else carries a profile."""

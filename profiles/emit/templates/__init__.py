@@ -1,0 +1,1 @@
+"""Look-ups in every language, to which the tables are added."""

@@ -1,0 +1,137 @@
+"""`fleet push`, `pull` and `list`: two hosts with a file each, and the server between them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pega_tune.autotune.cli.main import run
+from pega_tune.autotune.devices import find_device
+from pega_tune.profiles.store.store import Store
+from tests.helpers.bundles import bundle
+from tests.helpers.cli import Result
+from tests.helpers.places import Place, plain, server_place
+from tests.helpers.postgresql import Server
+from tests.helpers.store import counts, sqlite_url
+
+USAGE, DATA, FLAGGED = 2, 4, 5
+SIM = ("--device", "sim:h200")
+ASKED = (*SIM, "--ranges", 16384, "--bytes", "64MiB", "--direction", "h2d", "--json")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host of the fleet, by its database."""
+
+    path: Path
+    ask: Callable[..., Result]
+
+    def __call__(self, *arguments: object) -> Result:
+        return self.ask("--db", self.path, *arguments)
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
+    def call(*arguments: object) -> Result:
+        code = run([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        assert "s3ntinel" not in printed.out + printed.err
+        return Result(code, printed.out, printed.err)
+
+    return call
+
+
+@pytest.fixture
+def shared(postgresql: Server) -> Place:
+    return server_place(postgresql)
+
+
+@pytest.fixture
+def measured(ask: Callable[..., Result], tmp_path: Path) -> Host:
+    """A host that has a published profile."""
+    path = tmp_path / "measured.db"
+    with Store.open(sqlite_url(path)) as store:
+        store.import_bundle(bundle(device=find_device("sim:h200").facts))
+    return Host(path, ask)
+
+
+@pytest.fixture
+def new(ask: Callable[..., Result], tmp_path: Path) -> Host:
+    """A host without a database."""
+    return Host(tmp_path / "new.db", ask)
+
+
+def test_a_profile_answers_on_another_host_as_on_its_own(measured: Host, new: Host, shared: Place) -> None:
+    (profile,) = measured("profiles", "list", "--json").json["profiles"]
+    pushed = measured("fleet", "push", "--fleet", shared.url, "--json")
+    assert pushed.json == {"pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True}]}
+    (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
+    assert (pulled["profile"], pulled["tier"], pulled["added"], pulled["kept"]) == (profile["id"], "board", True, None)
+    there, here = (host("decide", *ASKED).json for host in (new, measured))
+    assert {**there, "age_s": None} == {**here, "age_s": None}
+
+
+def test_twice_is_once(measured: Host, new: Host, shared: Place) -> None:
+    for added in (True, False):
+        (pushed,) = measured("fleet", "push", "--fleet", shared.url, "--json").json["pushed"]
+        (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
+        assert (pushed["added"], pulled["added"]) == (added, added)
+    assert shared.counts()["profile"] == counts(new.path)["profile"] == 1
+
+
+def test_the_last_good_profile_is_kept_when_the_fleet_cannot_be_reached(
+    measured: Host, new: Host, postgresql: Server, shared: Place
+) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    (good,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
+    content = new.path.read_bytes()
+    for gone in (postgresql.url("nothing"), "postgresql://tester@localhost:1/x"):
+        result = new("fleet", "pull", *SIM, "--fleet", gone, "--json")
+        assert result.code == FLAGGED
+        (kept,) = result.json["pulled"]
+        assert (kept["profile"], kept["added"]) == (good["profile"], False)
+        assert "is not usable" in kept["kept"]
+        assert "is kept" in result.stderr
+    assert new.path.read_bytes() == content
+
+
+def test_what_is_damaged_in_the_fleet_is_not_pulled(measured: Host, new: Host, shared: Place) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    with plain(shared.url) as connection:
+        connection.exec_driver_sql("UPDATE profile SET compiled = compiled || '\\x00'::bytea")
+    result = new("fleet", "pull", *SIM, "--fleet", shared.url)
+    assert (result.code, counts(new.path)["profile"]) == (DATA, 0)
+
+
+def test_without_any_profile_a_pull_fails(new: Host, postgresql: Server, shared: Place) -> None:
+    for url, complaint in ((shared.url, "no published profile fits"), (postgresql.url("nothing"), "is not usable")):
+        result = new("fleet", "pull", *SIM, "--fleet", url)
+        assert result.code == DATA
+        assert complaint in result.stderr
+
+
+def test_a_list_tells_of_each_class(measured: Host, new: Host, shared: Place) -> None:
+    (profile,) = measured("profiles", "list", "--json").json["profiles"]
+    measured("fleet", "push", "--fleet", shared.url)
+    (listed,) = new("fleet", "list", "--fleet", shared.url, "--json").json["classes"]
+    assert (listed["class"], listed["profile"]) == (profile["class"], profile["id"])
+    assert (listed["simulated"], listed["suspect"], len(listed["hosts"])) == (True, False, 1)
+    assert listed["age_s"] > 0
+    assert profile["id"] in new("fleet", "list", "--fleet", shared.url).stdout
+    assert measured("fleet", "list", "--json").json["classes"][0]["profile"] == profile["id"]
+
+
+def test_drafts_stay_where_they_are(measured: Host, shared: Place) -> None:
+    with plain(f"sqlite:///{measured.path}") as connection:
+        connection.exec_driver_sql("UPDATE profile SET state = 'draft'")
+    (profile,) = measured("profiles", "list", "--json").json["profiles"]
+    for named in ((), (profile["id"],)):
+        assert measured("fleet", "push", *named, "--fleet", shared.url).code == DATA
+    assert shared.counts()["profile"] == 0
+
+
+def test_the_fleet_has_to_be_named(new: Host) -> None:
+    result = new("fleet", "pull", *SIM)
+    assert result.code == USAGE
+    assert "PEGA_TUNE_FLEET" in result.stderr

@@ -41,7 +41,7 @@ def wheel_files(built: Path) -> set[PurePosixPath]:
 def source_files() -> set[PurePosixPath]:
     """Python modules and data of the packages, named as in the wheel."""
     found = [path for package in PACKAGES for path in (REPOSITORY / package).rglob("*")]
-    kept = [path for path in found if path.suffix in (".py", ".json")]
+    kept = [path for path in found if path.suffix in (".py", ".json", ".h", ".rs")]
     return {PurePosixPath("pega_tune", path.relative_to(REPOSITORY).as_posix()) for path in kept}
 
 

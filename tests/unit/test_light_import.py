@@ -8,7 +8,19 @@ from pathlib import Path
 from pega_tune.profiles.bundle.files import read_bundle
 from pega_tune.profiles.policy.sources import PACKAGED
 
-HEAVY = {"alembic", "click", "cryptography", "cuda", "llvmlite", "numba", "numba_cuda", "numpy", "scipy", "sqlalchemy", "typer"}
+HEAVY = {
+    "alembic",
+    "click",
+    "cryptography",
+    "cuda",
+    "llvmlite",
+    "numba",
+    "numba_cuda",
+    "numpy",
+    "scipy",
+    "sqlalchemy",
+    "typer",
+}
 ROOT = Path(__file__).parents[2]
 
 PROGRAM = """

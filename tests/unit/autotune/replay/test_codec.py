@@ -102,7 +102,8 @@ def test_a_file_that_is_cut_off_is_refused(cut: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"text", gzip.compress(b"", mtime=0), gzip.compress(b"[]", mtime=0), gzip.compress(b"{}\n[]\n", mtime=0)]
+    "content",
+    [b"", b"text", gzip.compress(b"", mtime=0), gzip.compress(b"[]", mtime=0), gzip.compress(b"{}\n[]\n", mtime=0)],
 )
 def test_what_is_no_recording_is_refused(content: bytes) -> None:
     with pytest.raises(RecordingError):

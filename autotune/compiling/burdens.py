@@ -61,6 +61,7 @@ class Burdens:
         sm_s: SM-seconds.
         queue_s: seconds that a copy engine takes for what is enqueued on it without waiting, a single command at least.
         engine_s: transfer time in seconds if copy engines move some of it, else 0.
+        busy: part of that time for which their bytes are under way, at link speed.
     """
 
     copies: Array
@@ -70,6 +71,7 @@ class Burdens:
     sm_s: Array
     queue_s: Array
     engine_s: Array
+    busy: Array
 
     @classmethod
     def of(cls, moving: Moving) -> "Burdens":
@@ -78,8 +80,10 @@ class Burdens:
         backends, ones = {leg.backend for leg in legs}, np.ones(len(shapes))
         queued = np.array([_queued_bytes(moving.plan, shape) for shape in shapes], dtype=np.float64)
         queue_s = queued / moving.link_bytes_per_s
+        totals = np.array([shape.total_bytes for shape in shapes], dtype=np.float64)
+        engines = backends != {Backend.KERNEL}
         if not any(leg.options for leg in legs):  # small rows are slower than the link
-            queue_s = np.maximum(queue_s, moving.times_s * queued / [shape.total_bytes for shape in shapes])
+            queue_s = np.maximum(queue_s, moving.times_s * queued / totals)
         return cls(
             copies=ones * (Backend.KERNEL in backends),
             gathers=ones * (Backend.STAGED in backends),
@@ -87,7 +91,8 @@ class Burdens:
             span_s=moving.times_s * np.array([residence.span for residence in moving.residences]),
             sm_s=moving.times_s * np.array([residence.sm for residence in moving.residences]),
             queue_s=queue_s,
-            engine_s=moving.times_s * (backends != {Backend.KERNEL}),
+            engine_s=moving.times_s * engines,
+            busy=engines * totals / moving.link_bytes_per_s / moving.times_s,
         )
 
 

@@ -70,8 +70,8 @@ def loads_of(burdens: Burdens) -> Array:
     spans_s = burdens.span_s / np.maximum(burdens.launches, 1)
     widths = burdens.sm_s / np.maximum(burdens.span_s, GRAIN_S)
     queue_s = np.maximum(burdens.queue_s, SHORT_QUEUE_S)
-    loads = (burdens.copies, burdens.gathers, burdens.launches, spans_s, widths, queue_s, burdens.engine_s)
-    return np.stack(loads, axis=1)
+    kernels = (burdens.copies, burdens.gathers, burdens.launches, spans_s, widths)
+    return np.stack([*kernels, queue_s, burdens.engine_s, burdens.busy], axis=1)
 
 
 def ceiling(points: Sequence[Point]) -> Ceiling | NoFit:

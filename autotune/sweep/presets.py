@@ -115,9 +115,9 @@ class Preset:
 
 
 _LAYOUTS = tuple(map(NamedLayout.parse, ("shuffled", "host-ordered", "strided")))
-# On an H200 these take 1 and 19 ms by one command per range: two runs of that kind, from which its cost is known up to
-# the longer one. With the one before, they are far apart in ranges, in their size and in bytes.
-_SMALL = SmallSurveys(counts=((256, 16_384), (4096, 1024)), candidates=4, rounds=3)
+# On an H200 these take 1 and 5 ms by one command per range: two runs of that kind, from which its cost is known up to
+# the longer one, of ranges no larger.
+_SMALL = SmallSurveys(counts=((256, 16_384), (1024, 16_384)), candidates=4, rounds=3)
 _BOTH_WAYS = (Colocation.TIME_SLICED, Colocation.SAME_CONTEXT)
 
 # Each budget leaves 11 s or more of whole minutes: what an H200 takes to start, to compile the tables and to end.

@@ -24,7 +24,7 @@ from pega_tune.profiles.store.records import BlockRecord
 # For the estimate before anything has run; it is scaled by what blocks take.
 PERIOD_S: Final = 0.022
 SMALL_PERIOD_S: Final = 0.018
-SMALL_BYTES: Final = 16 << 20  # moved in a fraction of a decode step
+SMALL_BYTES: Final = 32 << 20  # moved in a fraction of a decode step
 DECODE_START_S: Final = 5.0
 SAME_CONTEXT_START_S: Final = 2.0  # the process is there, and has loaded the compiler
 PROCESS_START_S: Final = 8.0
@@ -70,7 +70,7 @@ class PlannedServing:
         """Wall time that it should take, in seconds."""
         count = self.preset.finalists if self.process else self.preset.candidates
         rounds = self.preset.final_rounds if self.process else self.preset.rounds
-        period_s = PERIOD_S if self.shape.moved_bytes > SMALL_BYTES else SMALL_PERIOD_S
+        period_s = SMALL_PERIOD_S if self.shape.moved_bytes <= SMALL_BYTES else PERIOD_S
         return self.start_s + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * period_s
 
     def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:

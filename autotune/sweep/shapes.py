@@ -17,7 +17,7 @@ FULL_COUNTS = ((16_384, 4096), (256, 262_144))
 
 # Where ranges are measured in layouts that some plans live on: from where these begin to win on to where copies take
 # milliseconds, in the middle and at the corners of what serving moves.
-HINTED_COUNTS = ((64, 16_384), (1024, 1024), (1024, 16_384), (16_384, 1024), (16_384, 4096), (64, 262_144))
+HINTED_COUNTS = ((64, 16_384), (1024, 1024), (1024, 16_384), (4096, 1024), (16_384, 4096), (64, 262_144))
 
 # Below this a sweep would see launch latency and nothing else.
 LEAST_COUNTS = (256, 4096)

@@ -12,13 +12,15 @@ from pega_tune.autotune.compiling.suffering import MAX_MISS, Point
 from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 
-SHAPE = TransferShape(256, 4 << 20, Direction.H2D)
+RANGES = 256
 LINK = 50e9
 MANY = ENOUGH_BURSTS
 
 
 def _burdens(plan: AnyPlan, time_s: float, span: float, ctas: float) -> Burdens:
-    return Burdens.of(Moving(plan, (SHAPE,), np.array([time_s]), (Residence(span, span * ctas),), LINK))
+    """A plan that moves bytes at half the speed of the link."""
+    shape = TransferShape(RANGES, max(RANGES, round(time_s * LINK / 2)), Direction.H2D)
+    return Burdens.of(Moving(plan, (shape,), np.array([time_s]), (Residence(span, span * ctas),), LINK))
 
 
 def _of_kernel(grid: int, time_s: float) -> Burdens:
@@ -64,6 +66,14 @@ def test_nothing_is_claimed_of_a_transfer_that_surpasses_all() -> None:
     assert np.isnan(found.at(_of_kernel(128, 1e-5))[0])  # wider
     assert np.isnan(found.at(_of_kernel(2, 1.0))[0])  # longer
     assert np.isnan(found.at(_of_copies(5e-4))[0])
+
+
+def test_nothing_is_claimed_of_copies_that_leave_an_engine_less_rest() -> None:
+    found = _made(_points())
+    dense = TransferShape(RANGES, round(1e-4 * LINK * 0.9), Direction.H2D)
+    burdens = Burdens.of(Moving(direct(), (dense,), np.array([1e-4]), (Residence(0.0, 0.0),), LINK))
+    assert np.isnan(found.at(burdens)[0])
+    assert np.isfinite(found.at(_of_copies(1e-4))[0])
 
 
 def test_copies_do_not_bound_kernels_and_kernels_do_not_bound_copies() -> None:

@@ -20,7 +20,7 @@ CANONICAL = TransferShape(16_384, 64 * MIB, Direction.H2D)
 BOTH = "both/16384x67108864"
 ALL = (Backend.DIRECT, Backend.BATCH, Backend.PITCHED, Backend.KERNEL, Backend.STAGED)
 LAYOUTS = ("", "/host-ordered", "/strided")
-SMALL = ("both/256x4194304", "both/4096x4194304")
+SMALL = ("both/256x4194304", "both/1024x16777216")
 
 
 def _transfers(request: SweepRequest) -> list[TransferBlock]:
@@ -141,8 +141,11 @@ def test_small_shapes_are_surveyed_wherever_the_large_one_is_and_have_an_idle_bl
     for task in small:
         assert 2 < task.preset.candidates < large.preset.candidates
         assert task.estimate_s - task.start_s < large.estimate_s - large.start_s
-    alone = plan_sweep(SweepRequest("standard", decode="none"), capabilities()).blocks
-    assert {f"idle/{shape}" for shape in SMALL} <= {task.key for task in alone}  # points of the lattice
+    keys = [task.key for task in plan_sweep(asked, capabilities()).blocks]
+    alone = [task.key for task in plan_sweep(SweepRequest("standard", decode="none"), capabilities()).blocks]
+    assert {f"idle/{shape}" for shape in SMALL} <= set(keys)
+    assert f"idle/{SMALL[0]}" in alone  # a point of the lattice, the other is not
+    assert f"idle/{SMALL[1]}" not in alone
 
 
 def test_the_small_shapes_of_a_user_are_not_measured_twice() -> None:
@@ -177,7 +180,7 @@ def test_layouts_are_measured_alone_only_for_what_comes_beside_decode() -> None:
     idle = [block.key for block in _transfers(SweepRequest("standard", colocations=(Colocation.IDLE,)))]
     assert not [key for key in idle if key.endswith(LAYOUTS[1:])]
     beside = [block.key for block in _transfers(SweepRequest("standard"))]
-    assert beside == [*idle, f"idle/{BOTH}/host-ordered", f"idle/{BOTH}/strided"]
+    assert beside == [*idle, f"idle/{SMALL[1]}", f"idle/{BOTH}/host-ordered", f"idle/{BOTH}/strided"]
 
 
 @pytest.mark.parametrize(("preset", "layouts"), [("quick", set()), ("standard", {"host-ordered", "strided", "runs"})])

@@ -146,7 +146,7 @@ def test_three_surveys_in_a_row_without_a_source_are_no_failing_device(store: St
     engine = HookedEngine(_at(lambda key: key.startswith("idle/both/16384x67108864"), NothingToCompareError("no")))
     events = list(run_sweep(STANDARD, engine, store))
     assert len([event for event in events if isinstance(event, BlockSkipped)]) == 3 + 36
-    assert {survey_key(block.key).split("/")[2] for block in engine.serving} == {"256x4194304", "4096x4194304"}
+    assert {survey_key(block.key).split("/")[2] for block in engine.serving} == {"256x4194304", "1024x16777216"}
 
 
 def test_a_sweep_goes_on_among_its_finals(store: Store) -> None:

@@ -1,6 +1,5 @@
 """Where the whole plan space is measured: a few transfers, as unlike each other as KV caches are."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -72,8 +71,3 @@ def exhaustive_sites(memory: Memory) -> tuple[Site, ...]:
         for direction in DIRECTIONS
     )
     return tuple(site for site in sites if not memory.lacks(site.shape))
-
-
-def sites_of(shapes: Iterable[TransferShape]) -> tuple[Site, ...]:
-    """Shapes of a user, whose ranges lie anywhere."""
-    return tuple(Site(shape) for shape in shapes)

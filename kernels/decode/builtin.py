@@ -14,18 +14,11 @@ from pega_tune.kernels.decode.compiling import compile_step_kernel, step_kernel_
 from pega_tune.kernels.decode.geometry import UNIT_BYTES, widest_blocks
 from pega_tune.kernels.decode.graph import StepGraph
 from pega_tune.kernels.decode.lane import StepLane
+from pega_tune.kernels.decode.launches import Launch, StepKernel, kernels_of, shared_bytes_of, threads_of
 from pega_tune.kernels.decode.loop import Step
 from pega_tune.kernels.decode.models import DecodeModel, StepKind
-from pega_tune.kernels.decode.step import (
-    Launch,
-    StepAddresses,
-    StepKernel,
-    StepPlan,
-    StepSizes,
-    kernels_of,
-    shared_bytes_of,
-    threads_of,
-)
+from pega_tune.kernels.decode.sizes import StepAddresses, StepSizes
+from pega_tune.kernels.decode.step import StepPlan
 from pega_tune.kernels.memory import DeviceMemory
 from pega_tune.kernels.module import KernelFunction, Module
 from pega_tune.kernels.recipe import ComputeCapability
@@ -54,6 +47,7 @@ class StepKernels(Closing):
         )
         self.sms: Final = _attribute(device, "MULTIPROCESSOR_COUNT")
         self._most_shared_bytes = _attribute(device, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        self._has_clusters = _attribute(device, "CLUSTER_LAUNCH") > 0
         with ExitStack() as stack:
             self._functions: dict[StepKernel, KernelFunction] = {}
             for kernel in kernels_of(kind):
@@ -75,9 +69,13 @@ class StepKernels(Closing):
         """Gives one launch to a stream."""
         values = np.array(launch.arguments, np.int64)
         places = values.ctypes.data + values.itemsize * np.arange(len(values), dtype=np.uint64)
-        grid, cta = (launch.blocks, launch.parts, 1), (threads_of(launch.kernel), 1, 1)
-        sizes = *grid, *cta, self.shared_bytes(launch.kernel)
-        call("cuLaunchKernel", self._native(launch.kernel), *sizes, stream.native, places.ctypes.data, 0)
+        config = driver.CUlaunchConfig()
+        config.gridDimX, config.gridDimY, config.gridDimZ = launch.blocks, launch.parts, 1
+        config.blockDimX, config.blockDimY, config.blockDimZ = threads_of(launch.kernel), 1, 1
+        config.sharedMemBytes, config.hStream = self.shared_bytes(launch.kernel), stream.native
+        if launch.cluster > 1 and self._has_clusters:
+            config.attrs, config.numAttrs = [_cluster(launch.cluster)], 1
+        call("cuLaunchKernelEx", config, self._native(launch.kernel), places.ctypes.data, 0)
 
     def fill(self, memory: DeviceMemory, stream: Stream) -> None:
         """Gives a stream the work of filling memory with random words."""
@@ -115,14 +113,23 @@ class BuiltinStep(Closing):
             lane = stack.enter_context(StepLane(stream_priority, sizes.tokens))
             memory = [
                 stack.enter_context(DeviceMemory(nbytes))
-                for nbytes in (sizes.weights, sizes.caches, sizes.activations, sizes.activations, sizes.factors)
+                for nbytes in (
+                    sizes.weights,
+                    sizes.caches,
+                    sizes.activations,
+                    sizes.activations,
+                    sizes.residual,
+                    sizes.factors,
+                )
             ]
             tokens = stack.enter_context(DeviceMemory(sizes.tokens))
             for part in memory:
                 kernels.fill(part, lane.stream)
             lane.stream.synchronize()
-            weights, caches, first, second, factors = (part.address for part in memory)
-            addresses = StepAddresses(weights, caches, (first, second), factors, lane.inputs.address, tokens.address)
+            weights, caches, *activations, residual, factors = (part.address for part in memory)
+            passed = activations[0], activations[1]
+            last = lane.inputs.address, tokens.address
+            addresses = StepAddresses(weights, caches, passed, residual, factors, *last)
             launches = StepPlan(model, addresses, kernels.sms).launches()
 
             def submit() -> None:
@@ -137,6 +144,16 @@ class BuiltinStep(Closing):
     def close(self) -> None:
         """Gives everything back; no step may be under way."""
         self._stack.close()
+
+
+def _cluster(ctas: int) -> Any:
+    """The launch attribute of clusters along the first dimension."""
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    value = driver.CUlaunchAttributeValue()
+    value.clusterDim.x, value.clusterDim.y, value.clusterDim.z = ctas, 1, 1
+    attribute.value = value
+    return attribute
 
 
 def _attribute(device: Any, name: str) -> int:

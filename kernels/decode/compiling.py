@@ -5,7 +5,7 @@ import functools
 from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.compiling import kernel_ptx
 from pega_tune.kernels.decode.geometry import CTAS_PER_SM
-from pega_tune.kernels.decode.step import StepKernel, threads_of
+from pega_tune.kernels.decode.launches import StepKernel, threads_of
 from pega_tune.kernels.recipe import ComputeCapability, DeviceFunction, Recipe
 
 

@@ -31,9 +31,10 @@ decode step, of whose CTAs an SM holds one."""
 # with one load each on its way pay all of it. Here registers hold what is on its way.
 # Source of the shapes: H200, 2026-11-30, kernels of the captured torch step of qwen3-4b. Of its products, those of a
 # layer ran 96, 80, 104 and 100 CTAs of 384 threads, in tiles of 64, 64, 192 and 128 rows; the second and the last had K
-# split in 2 and 5, and a kernel that added the parts. The head ran 132 CTAs, one per SM. That step had 727 nodes.
+# split in 2 and 5, and a kernel that added the parts: 80 CTAs of 16 warps. The head ran 132 CTAs, one per SM. Clusters
+# had 4 CTAs, those of the head 2. That step had 727 nodes.
 
-# What may be calibrated on a GPU, against `torch_probe`: the next five constants, and nothing else. Any of their values
+# What may be calibrated on a GPU, against `torch_probe`: the next six constants, and nothing else. Any of their values
 # gives right products; tests say which the plans do not allow. On an H200 a product of a layer reads as many bytes at a
 # time as `LAYER_SM_PERCENT` of the SMs times `PRODUCT_THREADS` times `LANE_LOADS` units: fewer make it slower.
 
@@ -48,9 +49,13 @@ LANE_UNITS: Final = 4
 LAYER_SM_PERCENT: Final = 80
 """Of the SMs, what a product of a layer takes at most: 80 to 104 of 132 in the torch step."""
 
-HEAD_TILES: Final = 1
-"""Tiles of `TILE_ROWS` rows that a CTA of the head makes. With more of them fewer CTAs have to begin, and SMs
-share the rows less evenly while another kernel keeps some of them."""
+LAYER_CLUSTER: Final = 4
+"""CTAs of a cluster of a product of a layer, which begin together, on SMs of one GPC: where they run, and what they
+have to wait for when another kernel has taken an SM, is as in the torch step. Source: 4x1 in the names of its
+kernels."""
+
+HEAD_CLUSTER: Final = 2
+"""CTAs of a cluster of the head. Source: likewise, 2x1."""
 
 PRODUCT_SHARED_PERCENT: Final = 0
 """Of the shared memory that a CTA may have, what one of a product asks for, and leaves alone. A CTA that takes more
@@ -71,8 +76,8 @@ PASS_UNITS: Final = WARP * LANE_UNITS
 TILE_ROWS: Final = 64
 """Of which the rows of a CTA are a multiple: the smallest tile of the torch step, and a group for each of 16 warps."""
 
-MOST_PARTS: Final = 8
-"""Of a split of K; the kernel that adds them has as many loads in flight, written out in `sums`."""
+MOST_PARTS: Final = 16
+"""Of a split of K: the kernel that adds them has a warp for each, as that of the torch step had."""
 
 PART_VALUES: Final = 1920
 """Of K, those that a part has at least, but for rounding to passes: 30 blocks of 64, as the torch step multiplies them.
@@ -84,16 +89,18 @@ class Split:
     """How a product is cut into CTAs.
 
     Attributes:
-        block_rows: rows of a CTA, of a part of K; the last CTA of a part may have fewer.
-        columns: CTAs that share the rows.
+        block_rows: rows of a CTA, of a part of K; the last CTAs of a part may have fewer, or none.
+        columns: CTAs that share the rows, in whole clusters.
         parts: into how many K is split, each of which has as many CTAs.
         passes: the most that a warp makes over a group of rows.
+        cluster: CTAs of a cluster.
     """
 
     block_rows: int
     columns: int
     parts: int
     passes: int
+    cluster: int
 
     @property
     def largest(self) -> int:
@@ -102,45 +109,38 @@ class Split:
 
     @classmethod
     def of(cls, shape: tuple[int, int], widest: int) -> "Split":
-        """The split whose largest CTA is the smallest, with the fewest parts that give it.
+        """The split of a product of a layer whose largest CTA is the smallest, with the fewest parts that give it.
 
         A matrix stays whole where a split does not take a quarter off its largest CTA, for another kernel has to add
-        the parts. For the torch step of qwen3-4b on an H200 this gives the tiles and parts that it had, and 102 CTAs
-        where it had 104.
+        the parts. For the torch step of qwen3-4b on an H200 this gives the tiles, parts and clusters that it had.
 
         Args:
             shape: widths of the input and the output.
-            widest: the most CTAs, at least 1.
+            widest: the most CTAs, at least 1; a cluster is not cut, though.
         """
         whole = cls.whole(shape, widest)
-        most = min(MOST_PARTS, shape[0] // PART_VALUES, whole.passes, widest)
-        parted = (cls._into(parts, shape, widest) for parts in range(2, most + 1))
+        most = min(MOST_PARTS, shape[0] // PART_VALUES, whole.passes, widest // LAYER_CLUSTER)
+        parted = (cls._into(parts, shape, widest, LAYER_CLUSTER) for parts in range(2, most + 1))
         best = min((whole, *parted), key=lambda split: split.largest)
         return best if 4 * best.largest <= 3 * whole.largest else whole
 
     @classmethod
     def whole(cls, shape: tuple[int, int], widest: int) -> "Split":
         """As `of`, with K in one part."""
-        return cls._into(1, shape, widest)
+        return cls._into(1, shape, widest, LAYER_CLUSTER)
 
     @classmethod
-    def head(cls, shape: tuple[int, int]) -> "Split":
-        """A CTA per `HEAD_TILES` tiles, which the device hands out as SMs get free.
-
-        The head takes all SMs. Were it one CTA for each of them, those whose SM another kernel has taken would begin
-        when all others have ended, and double its time: on an H200, beside two copy kernels of one CTA, decode stalled
-        for 0.154 ms so, and the torch step, which has 132 CTAs on 132 SMs too, for 0.07 ms. So the latter must have
-        shared its tiles as it went, which many small CTAs do.
-        """
-        tiles = -(-shape[1] // TILE_ROWS)
-        return cls.whole(shape, -(-tiles // HEAD_TILES))
+    def head(cls, shape: tuple[int, int], sms: int) -> "Split":
+        """The one of the head: a CTA for each SM, K in one part."""
+        return cls._into(1, shape, sms, HEAD_CLUSTER)
 
     @classmethod
-    def _into(cls, parts: int, shape: tuple[int, int], widest: int) -> "Split":
+    def _into(cls, parts: int, shape: tuple[int, int], widest: int, cluster: int) -> "Split":
         passes = -(-shape[0] * ELEMENT_BYTES // (UNIT_BYTES * PASS_UNITS))
-        tiles, columns = -(-shape[1] // TILE_ROWS), widest // parts
-        block_tiles = -(-tiles // columns)
-        return cls(TILE_ROWS * block_tiles, -(-tiles // block_tiles), parts, -(-passes // parts))
+        tiles, clusters = -(-shape[1] // TILE_ROWS), max(1, widest // parts // cluster)
+        columns = cluster * min(clusters, -(-tiles // cluster))
+        columns = cluster * -(-tiles // (cluster * -(-tiles // columns)))
+        return cls(TILE_ROWS * -(-tiles // columns), columns, parts, -(-passes // parts), cluster)
 
 
 def layer_ctas(sms: int) -> int:

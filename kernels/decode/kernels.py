@@ -11,11 +11,11 @@ from numba import cuda, float32, int32, int64
 
 from pega_tune.kernels.copy_kernels import Jit
 from pega_tune.kernels.decode.bf16 import add_products, bits, inverse_root, load_value, scaled, store_value, value
-from pega_tune.kernels.decode.geometry import ROW_THREADS, ROW_VALUES, WARP
+from pega_tune.kernels.decode.geometry import MOST_PARTS, ROW_THREADS, ROW_VALUES, WARP
+from pega_tune.kernels.decode.launches import StepKernel
 from pega_tune.kernels.decode.mma import multiply_add
 from pega_tune.kernels.decode.products import Operands, ProductParts, build_product, share_of
-from pega_tune.kernels.decode.step import StepKernel
-from pega_tune.kernels.decode.sums import build_part_sum, build_sum
+from pega_tune.kernels.decode.sums import build_sum
 from pega_tune.kernels.ptx import access
 
 _ALL_LANES: Final = 0xFFFFFFFF
@@ -29,10 +29,9 @@ _WEYL: Final = -7046029254386353131  # 2^64 / golden ratio, odd, as a signed wor
 _jit: Final[Jit] = cuda.jit(device=True, inline="always")
 _unit = access(16)
 _load_unit, _store_unit = _unit.load, _unit.store
-_store_word, _store_bits = access(8).store, access(4).store
+_store_word, _load_bits, _store_bits = access(8).store, access(4).load, access(4).store
 _load_word = access(8, _CACHED).load
 _sum_units = build_sum(_unit, _jit)
-_sum_parts = build_part_sum(access(4), value, _jit)
 
 
 @_jit
@@ -136,10 +135,22 @@ def multiply_vector(weights: int, row_bytes: int, rows: int, inputs: int, vector
 
 
 def add_parts(products: int, row_bytes: int, parts: int, outputs: int) -> None:
-    """A row of float32 that came in parts, each a row of such: a thread per value."""
-    place = _rank() * 4
-    if place < row_bytes:
-        _store_bits(outputs + place, bits(_sum_parts(products + place, row_bytes, parts, float32(0))))
+    """A row of float32 that came in parts, each a row of such: a lane per value, and a warp for each part.
+
+    Like cuBLAS's kernel for it, so that values and not parts are what makes more CTAs.
+    """
+    sums = cuda.shared.array((MOST_PARTS, WARP), float32)
+    lane, part = int64(cuda.threadIdx.x) & 31, int64(cuda.threadIdx.x) >> 5
+    place = (int64(cuda.blockIdx.x) * WARP + lane) * 4
+    total = float32(0)
+    if part < parts and place < row_bytes:
+        total = value(_load_bits(products + part * row_bytes + place))
+    sums[part, lane] = total
+    cuda.syncthreads()
+    if part == 0 and place < row_bytes:
+        for other in range(1, MOST_PARTS):
+            total += sums[other, lane]
+        _store_bits(outputs + place, bits(total))
 
 
 def read_cache(keys: int, slice_bytes: int, chunk_bytes: int, queries: int, query_bytes: int, outputs: int) -> None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.decode.loop import Copy, Step
-from pega_tune.kernels.decode.step import INPUT_BYTES
+from pega_tune.kernels.decode.sizes import INPUT_BYTES
 from pega_tune.kernels.memory import DeviceMemory, PinnedMemory
 from pega_tune.kernels.stream import Event, Stream, priority_range
 

@@ -53,6 +53,9 @@ LAYER: Final = tuple(Operation)
 split, which is up to the device. The rotation of queries and keys swaps halves and multiplies twice; keys and values go
 to the cache; attention over a long context is split over the cache and merged."""
 
+NORMS: Final = (Operation.NORM, Operation.HEAD_NORM, Operation.FFN_NORM)
+"""Those of a layer."""
+
 
 @dataclass(frozen=True, slots=True)
 class DecodeModel:
@@ -162,6 +165,16 @@ class DecodeModel:
     def head_bytes(self) -> int:
         """Bytes of the matrix that makes logits."""
         return ELEMENT_BYTES * self.vocabulary * self.hidden
+
+    @property
+    def norms(self) -> int:
+        """Norms of a step, each with weights of its own."""
+        return len(NORMS) * self.layers + 1
+
+    @property
+    def factor_row_bytes(self) -> int:
+        """Bytes of the weights of the widest norm."""
+        return ELEMENT_BYTES * max(self.hidden, self.head_dim)
 
     @property
     def layer_bytes(self) -> int:

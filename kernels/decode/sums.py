@@ -83,38 +83,3 @@ def _last_pass(data: Access, jit: Jit) -> DeviceFunction:
         return low + high + last
 
     return last_pass
-
-
-def build_part_sum(part: Access, value: DeviceFunction, jit: Jit) -> DeviceFunction:
-    """A number whose parts lie apart.
-
-    Args:
-        part: accesses of 4 bytes.
-        value: of the 4 bytes of a part, the float32 that they are.
-        jit: makes a device function.
-
-    Returns:
-        `sum_parts(place, step, count, zero)`: adds up to `MOST_PARTS` numbers that are `step` bytes apart, all in
-        flight at once.
-    """
-    load_if = part.load_if
-
-    @jit
-    def kept(bits: int, wanted: bool, zero: Any) -> Any:
-        return value(bits) if wanted else zero
-
-    @jit
-    def sum_parts(place: int, step: int, count: int, zero: Any) -> Any:
-        v0 = load_if(place, count > 0)
-        v1 = load_if(place + step, count > 1)
-        v2 = load_if(place + 2 * step, count > 2)
-        v3 = load_if(place + 3 * step, count > 3)
-        v4 = load_if(place + 4 * step, count > 4)
-        v5 = load_if(place + 5 * step, count > 5)
-        v6 = load_if(place + 6 * step, count > 6)
-        v7 = load_if(place + 7 * step, count > 7)
-        low = kept(v0, count > 0, zero) + kept(v1, count > 1, zero) + kept(v2, count > 2, zero)
-        middle = kept(v3, count > 3, zero) + kept(v4, count > 4, zero) + kept(v5, count > 5, zero)
-        return low + middle + (kept(v6, count > 6, zero) + kept(v7, count > 7, zero))
-
-    return sum_parts

@@ -14,7 +14,7 @@ from pega_tune.kernels.decode.lane import StepLane
 from pega_tune.kernels.decode.loop import Step
 from pega_tune.kernels.decode.models import DecodeModel
 from pega_tune.kernels.decode.probe import GraphProbe
-from pega_tune.kernels.decode.step import TOKEN_BYTES
+from pega_tune.kernels.decode.sizes import TOKEN_BYTES
 from pega_tune.kernels.memory import OutOfDeviceMemoryError
 
 _WARM_UP: Final = 3  # steps before the capture, in which torch allocates and chooses its kernels

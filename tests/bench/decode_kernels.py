@@ -26,15 +26,17 @@ from pega_tune.errors import PegaTuneError, UsageError
 from pega_tune.kernels.context import PrimaryContext, call
 from pega_tune.kernels.decode.builtin import BuiltinStep, StepKernels
 from pega_tune.kernels.decode.compiling import step_kernel_name
+from pega_tune.kernels.decode.launches import Launch
 from pega_tune.kernels.decode.loop import Step
 from pega_tune.kernels.decode.models import DecodeModel
-from pega_tune.kernels.decode.step import Launch, StepAddresses, StepPlan
+from pega_tune.kernels.decode.sizes import StepAddresses
+from pega_tune.kernels.decode.step import StepPlan
 from pega_tune.kernels.decode.torch_probe import TorchStep, import_torch
 
 WARM_REPLAYS = 32
 NAME_WIDTH = 60
 CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset")  # of the trace: what the device does
-NOWHERE = StepAddresses(0, 0, (0, 0), 0, 0, 0)
+NOWHERE = StepAddresses(0, 0, (0, 0), 0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from pega_tune.errors import UsageError
 from pega_tune.kernels.context import PrimaryContext, call
 from pega_tune.kernels.decode.builtin import BuiltinStep, StepKernels
-from pega_tune.kernels.decode.geometry import GROUP_ROWS, ROW_THREADS, ROW_VALUES, THREADS, widest_blocks
+from pega_tune.kernels.decode.geometry import GROUP_ROWS, ROW_THREADS, ROW_VALUES, THREADS, WARP, widest_blocks
+from pega_tune.kernels.decode.launches import Launch, StepKernel
 from pega_tune.kernels.decode.models import PRESETS, DecodeModel, StepKind
 from pega_tune.kernels.decode.probe import WARM_STEPS, BuiltinProbe, DecodeProbe, make_probe
 from pega_tune.kernels.decode.ring import RingState, StepRing
-from pega_tune.kernels.decode.step import Launch, StepAddresses, StepKernel, StepPlan
+from pega_tune.kernels.decode.sizes import StepAddresses
+from pega_tune.kernels.decode.step import StepPlan
 from pega_tune.kernels.decode.torch_probe import TorchMissingError, import_torch
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.memory import DeviceMemory, OutOfDeviceMemoryError
@@ -49,7 +51,7 @@ def steps_of(probe: DecodeProbe, steps: int) -> list[float]:
 @pytest.mark.parametrize("model", MODELS)
 def test_the_graph_holds_the_kernels_of_the_step(context: PrimaryContext, gpu: DeviceFacts, model: DecodeModel) -> None:
     with BuiltinStep(model, 0) as step:
-        plan = StepPlan(model, StepAddresses(0, 0, (0, 0), 0, 0, 0), gpu.identity.sm_count)
+        plan = StepPlan(model, StepAddresses(0, 0, (0, 0), 0, 0, 0, 0), gpu.identity.sm_count)
         assert step.nodes == len(plan.launches())
 
 
@@ -162,7 +164,7 @@ def test_a_product_is_that_of_the_matrix_and_the_vector(
     products, outputs = (bench.put(np.full(count * rows // 2, -1, np.int64)) for count in (parts, 1))
     operands = bench.put(as_bf16(weights)), 2 * width, rows, bench.put(as_bf16(inputs)), vectors
     bench.run(StepKernel.MULTIPLY_VECTOR, blocks, *operands, products, parts=parts)
-    bench.run(StepKernel.ADD_PARTS, -(-rows // THREADS), products, 4 * rows, parts, outputs)
+    bench.run(StepKernel.ADD_PARTS, -(-rows // WARP), products, 4 * rows, parts, outputs)
     made = bench.get(outputs, rows // 2).view(np.float32)
     assert (made == (weights * inputs[np.arange(rows) // GROUP_ROWS % vectors]).sum(1)).all()
     assert (bench.get(products, parts * rows // 2).view(np.float32).reshape(parts, rows).sum(0) == made).all()
@@ -173,7 +175,7 @@ def test_attention_reads_every_byte_of_keys_and_values(bench: Bench, tokens: int
     heads, token_bytes = 8, 256
     cache, queries = random_words(2 * heads * tokens * token_bytes // 8), random_words(heads * 128)
     blocks = heads * -(-tokens // chunk_tokens)
-    threads = blocks * THREADS
+    threads = blocks * ROW_THREADS
     outputs = bench.put(np.zeros(threads, np.int64))
     sizes = tokens * token_bytes, chunk_tokens * token_bytes
     bench.run(StepKernel.READ_CACHE, blocks, bench.put(cache), *sizes, bench.put(queries), 1024, outputs)
@@ -181,8 +183,8 @@ def test_attention_reads_every_byte_of_keys_and_values(bench: Bench, tokens: int
     with np.errstate(over="ignore"):
         # Beside its words a thread adds how many of its CTA's had a sum above 0 after the keys.
         extra = int(found.sum() - cache.sum() - queries.sum() * (blocks // heads))
-    assert 0 <= extra <= threads * THREADS
-    assert extra % THREADS == 0
+    assert 0 <= extra <= threads * ROW_THREADS
+    assert extra % ROW_THREADS == 0
 
 
 def test_every_part_of_attention_is_merged(bench: Bench) -> None:

@@ -14,7 +14,7 @@ from pega_tune.kernels.compile_cache import CompileCache
 from pega_tune.kernels.compile_key import key_of, sources_digest, toolchain
 from pega_tune.kernels.compiling import kernel_ptx, link_cubin
 from pega_tune.kernels.decode.compiling import compile_step_kernel
-from pega_tune.kernels.decode.step import StepKernel
+from pega_tune.kernels.decode.launches import StepKernel
 from pega_tune.kernels.recipe import Recipe
 
 RECIPE = Recipe("pega_nothing", (9, 0), 256)
@@ -119,7 +119,7 @@ def test_another_process_finds_a_kernel_without_importing_the_compiler(tmp_path)
         "from pega_tune.kernels.compile_cache import CompileCache\n"
         "from pega_tune.kernels.compiling import link_cubin\n"
         "from pega_tune.kernels.decode.compiling import compile_step_kernel\n"
-        "from pega_tune.kernels.decode.step import StepKernel\n"
+        "from pega_tune.kernels.decode.launches import StepKernel\n"
         "cache = CompileCache(Path(sys.argv[1]))\n"
         "ptx = compile_step_kernel(StepKernel.PICK, (9, 0), cache)\n"
         "sys.stdout.write(ptx + link_cubin(ptx, (9, 0), cache).hex())\n"

@@ -4,8 +4,9 @@ import pytest
 
 from pega_tune.errors import UsageError
 from pega_tune.kernels.decode.compiling import step_kernel_name
+from pega_tune.kernels.decode.launches import StepKernel
 from pega_tune.kernels.decode.models import PRESETS
-from pega_tune.kernels.decode.step import StepKernel, StepPlan
+from pega_tune.kernels.decode.step import StepPlan
 from tests.bench.decode_kernels import NOWHERE, Event, events_of, named, rows_of
 
 LAUNCHES = StepPlan(PRESETS["small"], NOWHERE, 132).launches()

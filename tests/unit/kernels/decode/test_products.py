@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from pega_tune.kernels.decode.geometry import (
     GROUP_ROWS,
-    HEAD_TILES,
+    HEAD_CLUSTER,
     LANE_UNITS,
+    LAYER_CLUSTER,
     LAYER_SM_PERCENT,
     MOST_PARTS,
     PART_VALUES,
@@ -33,11 +34,17 @@ def passes_of(shape: tuple[int, int]) -> int:
     return -(-shape[0] // (8 * PASS_UNITS))
 
 
+def covers(split: Split, shape: tuple[int, int]) -> bool:
+    """Whether the CTAs hold all rows, in whole clusters of which none has nothing to do."""
+    idle = (split.columns - split.cluster) * split.block_rows >= shape[1]
+    return split.columns % split.cluster == 0 and not idle and shape[1] <= split.columns * split.block_rows
+
+
 @given(shape=shapes, widest=st.integers(1, 200))
 def test_a_split_has_a_cta_for_every_row_and_part_and_no_more_than_allowed(shape, widest):
     for split in (Split.of(shape, widest), Split.whole(shape, widest)):
-        assert 1 <= split.columns * split.parts <= widest
-        assert (split.columns - 1) * split.block_rows < shape[1] <= split.columns * split.block_rows
+        assert 1 <= split.columns * split.parts <= max(widest, LAYER_CLUSTER)
+        assert covers(split, shape)
         assert split.block_rows % TILE_ROWS == 0
         assert split.passes == -(-passes_of(shape) // split.parts)
         assert split.parts == 1 or split.parts <= min(MOST_PARTS, passes_of(shape), shape[0] // PART_VALUES)
@@ -47,18 +54,19 @@ def test_a_split_has_a_cta_for_every_row_and_part_and_no_more_than_allowed(shape
 def test_no_split_takes_a_quarter_off_the_largest_cta_of_the_chosen_one(shape, widest):
     chosen, whole = Split.of(shape, widest), Split.whole(shape, widest)
     assert chosen == whole or chosen.largest <= 0.75 * whole.largest
-    for parts in range(1, min(MOST_PARTS, passes_of(shape), shape[0] // PART_VALUES, widest) + 1):
-        tiles = -(-shape[1] // TILE_ROWS)
-        largest = TILE_ROWS * -(-tiles // (widest // parts)) * -(-passes_of(shape) // parts)
+    most = min(MOST_PARTS, passes_of(shape), shape[0] // PART_VALUES, widest // LAYER_CLUSTER)
+    for parts in range(1, most + 1):
+        clusters = widest // (parts * LAYER_CLUSTER)
+        largest = TILE_ROWS * -(-shape[1] // (TILE_ROWS * LAYER_CLUSTER * clusters)) * -(-passes_of(shape) // parts)
         assert largest >= chosen.largest or largest > 0.75 * whole.largest
 
 
-@given(shape=shapes)
-def test_the_head_has_a_cta_for_every_few_tiles(shape):
-    split = Split.head(shape)
-    assert (split.parts, split.passes) == (1, passes_of(shape))
-    assert split.block_rows <= HEAD_TILES * TILE_ROWS
-    assert (split.columns - 1) * split.block_rows < shape[1] <= split.columns * split.block_rows
+@given(shape=shapes, sms=st.integers(1, 200))
+def test_the_head_has_at_most_a_cta_for_every_sm(shape, sms):
+    split = Split.head(shape, sms)
+    assert (split.parts, split.passes, split.cluster) == (1, passes_of(shape), HEAD_CLUSTER)
+    assert split.columns <= max(sms, HEAD_CLUSTER)
+    assert covers(split, shape)
 
 
 @given(sms=st.integers(1, 300))
@@ -78,7 +86,7 @@ def shares_of(shape: tuple[int, int], split: Split, lane: int = 0) -> list[Share
 @given(shape=shapes, widest=st.integers(1, 200), is_head=st.booleans())
 @settings(max_examples=30)
 def test_the_shares_of_all_warps_are_the_matrix_once(shape, widest, is_head):
-    split = Split.head(shape) if is_head else Split.of(shape, widest)
+    split = Split.head(shape, widest) if is_head else Split.of(shape, widest)
     shares = shares_of(shape, split)
     parts = sorted({(share.begin, share.stop) for share in shares})
     assert len(parts) == split.parts

@@ -5,28 +5,21 @@ import pytest
 
 from pega_tune.kernels.decode.geometry import (
     CHUNK_TOKENS,
-    HEAD_TILES,
+    HEAD_CLUSTER,
+    LAYER_CLUSTER,
     PRODUCT_SHARED_PERCENT,
     ROW_THREADS,
     ROW_VALUES,
     THREADS,
-    TILE_ROWS,
+    WARP,
     Split,
     layer_ctas,
     widest_blocks,
 )
+from pega_tune.kernels.decode.launches import Launch, StepKernel, kernels_of, shared_bytes_of, threads_of
 from pega_tune.kernels.decode.models import LAYER, PRESETS, DecodeModel, Operation, StepKind
-from pega_tune.kernels.decode.step import (
-    FLOPS_PER_ROUND,
-    INPUT_BYTES,
-    Launch,
-    StepAddresses,
-    StepKernel,
-    StepPlan,
-    StepSizes,
-    kernels_of,
-    shared_bytes_of,
-)
+from pega_tune.kernels.decode.sizes import INPUT_BYTES, StepAddresses, StepSizes
+from pega_tune.kernels.decode.step import FLOPS_PER_ROUND, StepPlan
 
 SMS = 132  # of an H200
 MODELS = [
@@ -41,7 +34,7 @@ PRODUCTS = (Operation.QKV, Operation.OUTPUT, Operation.GATE_UP, Operation.DOWN)
 def place(model: DecodeModel) -> tuple[StepSizes, StepAddresses]:
     """Memory whose parts are far from each other."""
     sizes = StepSizes.of(model, SMS)
-    return sizes, StepAddresses(1 << 44, 1 << 43, (1 << 41, 1 << 42), 1 << 40, 1 << 39, 1 << 38)
+    return sizes, StepAddresses(1 << 44, 1 << 43, (1 << 41, 1 << 42), 1 << 40, 1 << 39, 1 << 38, 1 << 37)
 
 
 def plan(model: DecodeModel) -> tuple[StepSizes, StepAddresses, tuple[Launch, ...]]:
@@ -56,7 +49,7 @@ def span(begin: int, nbytes: int) -> range:
 def touched(launch: Launch) -> tuple[list[range], range]:
     """The memory that a launch reads, and what it writes, by what the kernels are documented to do."""
     a = launch.arguments
-    words = 8 * launch.blocks * THREADS
+    words = 8 * launch.blocks * threads_of(launch.kernel)
     match launch.kernel:
         case StepKernel.NORMALISE:
             rows = launch.blocks * a[1]
@@ -64,7 +57,7 @@ def touched(launch: Launch) -> tuple[list[range], range]:
         case StepKernel.MULTIPLY_VECTOR:
             reads, written = [span(a[0], a[2] * a[1]), span(a[3], a[4] * a[1])], span(a[5], 4 * a[2] * launch.parts)
         case StepKernel.ADD_PARTS:
-            assert (launch.blocks - 1) * THREADS * 4 < a[1] <= launch.blocks * THREADS * 4
+            assert (launch.blocks - 1) * WARP * 4 < a[1] <= launch.blocks * WARP * 4
             reads, written = [span(a[0], a[1] * a[2])], span(a[3], a[1])
         case StepKernel.MULTIPLY:
             reads, written = [span(a[0], a[1]), span(a[2], a[3])], span(a[4], words // 32)
@@ -132,8 +125,12 @@ def test_every_kernel_reads_what_the_one_before_has_written(model):
     assert touched(launches[0])[0][1] == span(addresses.inputs, min(INPUT_BYTES, model.head_bytes))
     for one, next_one in pairwise(launches):
         written = touched(one)[1]
-        assert any(read.start == written.start for read in touched(next_one)[0])
-        assert not any(read.start == touched(next_one)[1].start for read in touched(next_one)[0])
+        reads, writes = touched(next_one)
+        assert any(read.start == written.start for read in reads)
+        if next_one.kernel is StepKernel.COMBINE and writes.start == addresses.residual:
+            assert reads[1] == writes  # a thread reads what it adds to before it writes there
+        else:
+            assert not any(read.start == writes.start for read in reads)
     assert touched(launches[-1])[1] == span(addresses.tokens, 8 * model.batch)
 
 
@@ -144,6 +141,7 @@ def test_no_kernel_leaves_its_memory(model):
         span(addresses.weights, sizes.weights),
         span(addresses.caches, sizes.caches),
         *(span(buffer, sizes.activations) for buffer in addresses.activations),
+        span(addresses.residual, sizes.residual),
         span(addresses.factors, sizes.factors),
         span(addresses.inputs, INPUT_BYTES),
         span(addresses.tokens, sizes.tokens),
@@ -178,27 +176,41 @@ def test_all_parts_of_attention_are_merged(model):
 
 
 @pytest.mark.parametrize("name", ["qwen3-4b", "llama-3.1-8b"])
-@pytest.mark.parametrize("sms", [1, 46, 108, 132, 170])
-def test_a_product_of_a_layer_is_one_wave_that_leaves_sms_free_and_the_head_is_many(name, sms):
+@pytest.mark.parametrize("sms", [8, 46, 108, 132, 170])
+def test_a_product_is_one_wave_and_that_of_a_layer_leaves_sms_free(name, sms):
     model = PRESETS[name]
     launches = StepPlan(model, place(model)[1], sms).launches()
     products = [launch for launch in launches if launch.kernel is StepKernel.MULTIPLY_VECTOR]
     assert len(products) == 4 * model.layers + 1
     *layers, head = (launch.blocks * launch.parts for launch in products)
-    assert max(layers) <= layer_ctas(sms) < max(sms, 2)
-    assert head == -(-model.vocabulary // (HEAD_TILES * TILE_ROWS)) > sms
-    assert products[-1].parts == 1
+    assert max(layers) <= layer_ctas(sms) < sms
+    assert 0.9 * sms < head <= sms
+    assert [launch.cluster for launch in products] == [LAYER_CLUSTER] * 4 * model.layers + [HEAD_CLUSTER]
+    assert all(launch.blocks % launch.cluster == 0 for launch in launches)
 
 
 def test_products_are_cut_like_those_of_the_torch_step():
     model = PRESETS["qwen3-4b"]
     splits = {operation: Split.of(model.matrix_shape(operation), layer_ctas(SMS)) for operation in PRODUCTS}
-    assert {operation: (split.block_rows, split.parts) for operation, split in splits.items()} == {
-        Operation.QKV: (64, 1),
-        Operation.OUTPUT: (64, 2),
-        Operation.GATE_UP: (192, 1),
-        Operation.DOWN: (128, 5),
+    cuts = {operation: (split.block_rows, split.columns, split.parts) for operation, split in splits.items()}
+    assert cuts == {
+        Operation.QKV: (64, 96, 1),
+        Operation.OUTPUT: (64, 40, 2),
+        Operation.GATE_UP: (192, 104, 1),
+        Operation.DOWN: (128, 20, 5),
     }
+    assert Split.head((model.hidden, model.vocabulary), SMS).columns == 132
+
+
+def test_no_two_norms_have_the_same_weights():
+    model = PRESETS["qwen3-4b"]
+    sizes, addresses, launches = plan(model)
+    weights = [launch.arguments[2] for launch in launches if launch.kernel is StepKernel.NORMALISE]
+    assert len(weights) == len(set(weights)) == 3 * model.layers + 1
+    rotations = {launch.arguments[2] for launch in launches if launch.kernel is StepKernel.SCALE}
+    assert rotations == {addresses.factors}
+    assert addresses.factors not in weights
+    assert max(weights) + 2 * model.hidden <= addresses.factors + sizes.factors
 
 
 def test_attention_has_a_cta_per_chunk_and_head():

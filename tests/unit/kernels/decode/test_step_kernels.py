@@ -7,9 +7,9 @@ import pytest
 from pega_tune.kernels.compiling import link_cubin
 from pega_tune.kernels.copy_kernels import UNROLL
 from pega_tune.kernels.decode.compiling import compile_step_kernel, ctas_per_sm, step_kernel_name
-from pega_tune.kernels.decode.geometry import CTAS_PER_SM, LANE_LOADS, LANE_UNITS, MOST_PARTS, PRODUCT_SHARED_PERCENT
+from pega_tune.kernels.decode.geometry import CTAS_PER_SM, LANE_LOADS, LANE_UNITS, PRODUCT_SHARED_PERCENT
 from pega_tune.kernels.decode.kernels import STEP_KERNELS
-from pega_tune.kernels.decode.step import StepKernel, threads_of
+from pega_tune.kernels.decode.launches import StepKernel, threads_of
 from tests.helpers.ptx_reader import Run, access_runs, assemble
 
 CAPABILITIES = ((7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0))
@@ -56,9 +56,12 @@ def test_all_loads_of_a_pass_are_on_their_way_before_the_first_product(kernel, c
 
 
 @on_every_device(StepKernel.ADD_PARTS)
-def test_all_parts_are_on_their_way_before_the_first_is_added(kernel, capability):
-    (runs,) = access_runs(compile_step_kernel(kernel, capability), "u32")
-    assert runs == (Run("ld", True, MOST_PARTS), Run("st", False, 1))
+def test_parts_are_added_when_all_warps_have_theirs(kernel, capability):
+    before, barrier, after = re.split(r"(bar(?:rier)?\.sync\S*)", compile_step_kernel(kernel, capability), maxsplit=1)
+    assert barrier
+    assert before.count("ld.global") == 1
+    assert "st.global" not in before
+    assert after.count("st.global.u32") == 1
 
 
 @on_every_device(*StepKernel)

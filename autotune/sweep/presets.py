@@ -152,7 +152,7 @@ PRESETS = (
         serving=ServingPreset(
             _BOTH_WAYS,
             _LAYOUTS,
-            candidates=8,
+            candidates=7,
             bursts=10,
             rounds=3,
             finalists=2,

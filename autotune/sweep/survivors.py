@@ -75,11 +75,12 @@ def _dominates(one: MeasuredPlan, other: MeasuredPlan, first: bool) -> bool:
 
 
 def family(plan: AnyPlan) -> AnyPlan:
-    """What a plan is a variant of: without priority and partition, which decode tells apart, but no measure does."""
+    """What a plan is a variant of: without priority, partition and what the driver is asked for, which decode may tell
+    apart, but no measure does."""
     if isinstance(plan, PlanPair):
         return replace(plan, load=_plain(plan.load), save=_plain(plan.save))
     return _plain(plan)
 
 
 def _plain(leg: CopyPlan) -> CopyPlan:
-    return replace(leg, stream_priority=0, sm_partition=None)
+    return replace(leg, stream_priority=0, sm_partition=None, prefer_overlap=False)

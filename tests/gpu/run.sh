@@ -64,8 +64,8 @@ verify() {
 
 standard() {
   local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 options=()
-  if [ "${1:-}" = mps ]; then options=(,mps --start-mps --budget 6m); fi
-  keep 400 "${tune[@]}" sweep --preset standard --colocation "time-sliced,same-context${options[0]:-}" \
+  if [ "${1:-}" = mps ]; then options=(,mps --start-mps --budget 8m); fi
+  keep 530 "${tune[@]}" sweep --preset standard --colocation "time-sliced,same-context${options[0]:-}" \
     "${options[@]:1}" --json || failed=1
   "${tune[@]}" sweeps show --json "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')" >"$out/sweep.json"
   return "$failed"

@@ -15,6 +15,7 @@ from pega_tune.autotune.pacing import Jitter, PacedClock, shortest_period_s
 from pega_tune.autotune.serving import BASELINE, Segment, ServingBlock, failed_segment
 
 _WARM_BURSTS: Final = 3  # of which the longest tells how long a burst takes
+_BASELINE_S: Final = 0.25  # 60 to 80 steps of the models that are brought along, in each of several segments
 
 
 class Transfers(Protocol):
@@ -121,19 +122,19 @@ class ServingRunner:
         return Jitter.over_a_step(self._beside.median_s, period_s, seed)
 
     def _baseline(self) -> Segment:
-        """The same time, with nothing to transfer."""
+        """As long as the segments of the quickest candidate, or `_BASELINE_S`, with nothing to transfer."""
         period_s = self._baseline_period_s()
         begin_s = self._equipment.host.now_s()
-        end_s = begin_s + (self._block.pacing.bursts + 1) * period_s
+        end_s = begin_s + max(_BASELINE_S, (self._block.pacing.bursts + 1) * period_s)
         ends_s = self._beside.decode.ends_through(begin_s, end_s)
         none = failed_segment(BASELINE, Status.OK, "")
         return replace(none, step_ends=ends_s, period_s=period_s, flags=self._beside.flags)
 
     def _baseline_period_s(self) -> float:
-        """The block's; else one of those that candidates have, or that of a burst as long as a step."""
-        longest_s = max((ready.period_s for ready in self._ready.values()), default=0.0)
+        """The block's; else the shortest of those that candidates have, or that of a burst as long as a step."""
+        shortest_s = min((ready.period_s for ready in self._ready.values()), default=0.0)
         step_s = self._beside.step_s
-        return self._block.pacing.period_s or longest_s or shortest_period_s(step_s, step_s)
+        return self._block.pacing.period_s or shortest_s or shortest_period_s(step_s, step_s)
 
     def _warm_up(self, candidate: int) -> Ready:
         chosen, equipment = self._block.candidates[candidate], self._equipment

@@ -60,8 +60,10 @@ class Burdens:
         span_s: kernel-resident time in seconds.
         sm_s: SM-seconds.
         queue_s: seconds that a copy engine takes for what is enqueued on it without waiting, a single command at least.
+        backlog_s: seconds that a copy engine may be at work without a rest: all the bytes at link speed, at the most,
+            where nobody waits for the end of a command before the next one is enqueued.
         engine_s: transfer time in seconds if copy engines move some of it, else 0.
-        busy: part of that time for which their bytes are under way, at link speed.
+        moving_s: seconds of that for which their bytes are under way, at link speed.
     """
 
     copies: Array
@@ -70,8 +72,9 @@ class Burdens:
     span_s: Array
     sm_s: Array
     queue_s: Array
+    backlog_s: Array
     engine_s: Array
-    busy: Array
+    moving_s: Array
 
     @classmethod
     def of(cls, moving: Moving) -> "Burdens":
@@ -82,6 +85,7 @@ class Burdens:
         queue_s = queued / moving.link_bytes_per_s
         totals = np.array([shape.total_bytes for shape in shapes], dtype=np.float64)
         engines = backends != {Backend.KERNEL}
+        moving_s = engines * totals / moving.link_bytes_per_s
         if not any(leg.options for leg in legs):  # small rows are slower than the link
             queue_s = np.maximum(queue_s, moving.times_s * queued / totals)
         return cls(
@@ -91,8 +95,9 @@ class Burdens:
             span_s=moving.times_s * np.array([residence.span for residence in moving.residences]),
             sm_s=moving.times_s * np.array([residence.sm for residence in moving.residences]),
             queue_s=queue_s,
+            backlog_s=np.maximum(queue_s, moving_s) if _is_ahead(moving.plan) else queue_s,
             engine_s=moving.times_s * engines,
-            busy=engines * totals / moving.link_bytes_per_s / moving.times_s,
+            moving_s=moving_s,
         )
 
 
@@ -127,6 +132,12 @@ def _launches(leg: CopyPlan, shape: TransferShape) -> int:
         return -(-shape.total_bytes // largest_dma_bytes(leg, shape))
     chunk = leg.options.chunk_descriptors
     return 1 if chunk is None else -(-shape.merged_ranges // chunk)
+
+
+def _is_ahead(plan: AnyPlan) -> bool:
+    """Whether copy engines are given commands without waiting for the end of those before."""
+    copies = [leg for leg in legs_of(plan) if leg.backend is not Backend.KERNEL]
+    return any(leg.chunk_bytes is None or not leg.backpressure for leg in copies)
 
 
 def _queued_bytes(plan: AnyPlan, shape: TransferShape) -> int:

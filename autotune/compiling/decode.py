@@ -35,9 +35,9 @@ class Fitted:
     ceiling: Ceiling | NoFit
 
     @classmethod
-    def of(cls, burden: Burden, points: Sequence[Point]) -> "Fitted":
+    def of(cls, burden: Burden, points: Sequence[Point], colocation: Colocation) -> "Fitted":
         """From what was measured."""
-        return cls(bound(burden, points), ceiling(points))
+        return cls(bound(burden, points), ceiling(points, colocation))
 
     def at(self, burdens: Burdens) -> Array:
         """The cost of C shapes at most, in seconds, (C,): the lower of the two bounds; NaN without any."""
@@ -117,13 +117,11 @@ def fit_decode(surveys: Sequence[Survey], blocks: Sequence[BlockRecord]) -> Deco
         if idle is not None and link is not None:
             seen += _described(survey, idle, link)
             runs += _runs(survey, idle)
-    stall, extra = laws_of(surveys[0].colocation)
-    return DecodeFits(
-        surveys[0].colocation,
-        Fitted.of(stall, [Point(cost.plan, burdens, _stall_s(cost), _bursts(cost)) for cost, burdens in seen]),
-        Fitted.of(extra, [Point(cost.plan, burdens, _extra_s(cost), _bursts(cost)) for cost, burdens in seen]),
-        slowings(runs),
-    )
+    where = surveys[0].colocation
+    stall, extra = laws_of(where)
+    stalls = [_point(cost, burdens, _stall_s(cost)) for cost, burdens in seen]
+    extras = [_point(cost, burdens, _extra_s(cost)) for cost, burdens in seen]
+    return DecodeFits(where, Fitted.of(stall, stalls, where), Fitted.of(extra, extras, where), slowings(runs))
 
 
 def _described(survey: Survey, idle: BlockRecord, link: float) -> Iterator[tuple[ServingCost, Burdens]]:
@@ -146,6 +144,10 @@ def _runs(survey: Survey, idle: BlockRecord) -> Iterator[Run]:
 
 def _times_s(idle: BlockRecord) -> dict[AnyPlan, float]:
     return {launched(c.plan, idle.shape): median(transfer_samples(c)) for c in idle.cells if usable(c)}
+
+
+def _point(cost: ServingCost, burdens: Burdens, cost_s: float) -> Point:
+    return Point(cost.plan, burdens, cost_s, _bursts(cost), len(cost.summaries))
 
 
 def _bursts(cost: ServingCost) -> int:

@@ -120,12 +120,14 @@ class Point:
         burdens: of it, at one shape.
         cost_s: what it cost, in seconds, not negative.
         bursts: in how many bursts that was seen.
+        processes: in how many processes.
     """
 
     plan: AnyPlan
     burdens: Burdens
     cost_s: float
     bursts: int
+    processes: int = 1
 
 
 def bound(burden: Burden, points: Sequence[Point]) -> Bound | NoFit:

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -6,15 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.compiling.burdens import Burdens, Moving, Residence
-from pega_tune.autotune.compiling.ceilings import ENOUGH_BURSTS, LEAST_BURSTS, LEAST_POINTS, Ceiling, ceiling, loads_of
+from pega_tune.autotune.compiling.ceilings import (
+    ENOUGH_BURSTS,
+    ENOUGH_PROCESSES,
+    LEAST_BURSTS,
+    LEAST_POINTS,
+    Ceiling,
+    ceiling,
+    loads_of,
+)
 from pega_tune.autotune.compiling.curves import NoFit
 from pega_tune.autotune.compiling.suffering import MAX_MISS, Point
-from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, Variant, direct, kernel
+from pega_tune.kernels.plan import AnyPlan, Backend, CopyPlan, KernelOptions, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.profiles.policy.terms import Colocation
 
 RANGES = 256
 LINK = 50e9
 MANY = ENOUGH_BURSTS
+BESIDE = [colocation for colocation in Colocation if colocation is not Colocation.IDLE]
 
 
 def _burdens(plan: AnyPlan, time_s: float, span: float, ctas: float) -> Burdens:
@@ -46,8 +57,8 @@ def _points() -> list[Point]:
     ]
 
 
-def _made(points: list[Point]) -> Ceiling:
-    found = ceiling(points)
+def _made(points: list[Point], colocation: Colocation = Colocation.SAME_CONTEXT) -> Ceiling:
+    found = ceiling(points, colocation)
     assert isinstance(found, Ceiling)
     return found
 
@@ -68,12 +79,35 @@ def test_nothing_is_claimed_of_a_transfer_that_surpasses_all() -> None:
     assert np.isnan(found.at(_of_copies(5e-4))[0])
 
 
-def test_nothing_is_claimed_of_copies_that_leave_an_engine_less_rest() -> None:
+def test_nothing_is_claimed_of_more_bytes_in_the_same_time() -> None:
     found = _made(_points())
-    dense = TransferShape(RANGES, round(1e-4 * LINK * 0.9), Direction.H2D)
-    burdens = Burdens.of(Moving(direct(), (dense,), np.array([1e-4]), (Residence(0.0, 0.0),), LINK))
+    dense = TransferShape(RANGES, round(4e-4 * LINK * 0.9), Direction.H2D)
+    burdens = Burdens.of(Moving(direct(), (dense,), np.array([4e-4]), (Residence(0.0, 0.0),), LINK))
     assert np.isnan(found.at(burdens)[0])
-    assert np.isfinite(found.at(_of_copies(1e-4))[0])
+    assert np.isfinite(found.at(_of_copies(4e-4))[0])
+
+
+@pytest.mark.parametrize("colocation", BESIDE)
+def test_only_in_its_own_context_decode_finds_a_gap_between_copies_that_nobody_waits_for(
+    colocation: Colocation,
+) -> None:
+    claimed = _made(_points(), colocation).at(_of_copies(1e-4))[0]
+    assert np.isfinite(claimed) == (colocation is Colocation.SAME_CONTEXT)
+
+
+@pytest.mark.parametrize("colocation", BESIDE)
+def test_a_backlog_is_no_longer_than_what_is_left_to_move(colocation: Colocation) -> None:
+    few_bytes = TransferShape(RANGES, RANGES * 16, Direction.H2D)
+    burdens = Burdens.of(Moving(direct(), (few_bytes,), np.array([1e-4]), (Residence(0.0, 0.0),), LINK))
+    assert np.isfinite(_made(_points(), colocation).at(burdens)[0])
+
+
+@pytest.mark.parametrize("colocation", BESIDE)
+def test_kernels_one_after_another_bound_one_of_their_length_only_side_by_side(colocation: Colocation) -> None:
+    cut = CopyPlan(Backend.KERNEL, Variant.WARP, 256, KernelOptions(4, chunk_descriptors=RANGES // 4))
+    points = [*_points()[6:], *_points()[6:], Point(cut, _burdens(cut, 8e-4, 0.9, 4), 1e-5, MANY)]
+    claimed = _made(points, colocation).at(_of_kernel(4, 4e-4))[0]
+    assert np.isfinite(claimed) == (colocation is not Colocation.TIME_SLICED)
 
 
 def test_copies_do_not_bound_kernels_and_kernels_do_not_bound_copies() -> None:
@@ -101,24 +135,31 @@ def test_a_claim_rests_on_bursts_enough() -> None:
     assert np.isnan(few.at(_of_copies(4e-4))[0])
 
 
+def test_a_claim_rests_on_processes_enough_where_there_are_any() -> None:
+    points = _points()
+    confirmed = [*points[:-1], replace(points[-1], processes=ENOUGH_PROCESSES)]
+    assert _made(points).at(_of_copies(1e-4))[0] == pytest.approx(1e-5)
+    assert _made(confirmed).at(_of_copies(1e-4))[0] == pytest.approx(4e-5)
+
+
 @pytest.mark.parametrize(("spoilt", "reason"), [(np.nan, "no numbers"), (np.inf, "no numbers"), (1.0, "times as much")])
 def test_costs_that_make_no_ceiling_are_told(spoilt: float, reason: str) -> None:
-    found = ceiling([replace(_points()[0], cost_s=spoilt), *_points()[1:]])
+    found = ceiling([replace(_points()[0], cost_s=spoilt), *_points()[1:]], Colocation.SAME_CONTEXT)
     assert isinstance(found, NoFit)
     assert reason in found.reason
 
 
 @pytest.mark.parametrize("count", [0, 1, LEAST_POINTS - 1])
 def test_few_plans_make_none(count: int) -> None:
-    found = ceiling(_points()[:count])
+    found = ceiling(_points()[:count], Colocation.SAME_CONTEXT)
     assert isinstance(found, NoFit)
     assert f"has {count}" in found.reason
 
 
-@given(st.lists(st.floats(0, 1), min_size=10, max_size=10))
-def test_whatever_was_measured_is_covered(costs: list[float]) -> None:
+@given(st.lists(st.floats(0, 1), min_size=10, max_size=10), st.sampled_from(BESIDE))
+def test_whatever_was_measured_is_covered(costs: list[float], colocation: Colocation) -> None:
     points = [replace(point, cost_s=cost) for point, cost in zip(_points(), costs, strict=True)]
-    found = ceiling(points)
+    found = ceiling(points, colocation)
     if isinstance(found, NoFit):
         assert found.reason
         return
@@ -126,7 +167,9 @@ def test_whatever_was_measured_is_covered(costs: list[float]) -> None:
     assert all(found.at(point.burdens)[0] * (1 + 1e-9) + 1e-6 >= point.cost_s for point in points)
 
 
-def test_loads_do_not_fall_when_a_transfer_grows() -> None:
-    small, large = (loads_of(_of_kernel(4, time_s)) for time_s in (1e-4, 2e-4))
+@pytest.mark.parametrize("colocation", BESIDE)
+@pytest.mark.parametrize("of", [lambda time_s: _of_kernel(4, time_s), _of_copies], ids=["kernel", "copies"])
+def test_loads_do_not_fall_when_a_transfer_grows(of: Callable[[float], Burdens], colocation: Colocation) -> None:
+    small, large = (loads_of(of(time_s), colocation) for time_s in (1e-4, 2e-4))
     assert (large >= small * (1 - 1e-12)).all()
     assert (large > small).any()

@@ -26,6 +26,7 @@ FORMAT = 3
 # Twice the largest policy, which is 512 KiB deflated; a small blob must not fill the memory.
 MAX_INFLATED_BYTES = 8 << 20
 MAX_CONTAINERS = 1 << 17
+MAX_VALUES = 1 << 20  # tables of 163,052 bytes, deflated, have 264,849: what an H200 measured on 2026-11-30
 
 _TIMES = ("time_s", "stall_s", "extra_s", "completion_p99_s")
 _EDGES = ("range_edges", "size_edges", "measured_ranges", "measured_sizes", "measured_bytes")
@@ -64,7 +65,7 @@ def decode(blob: bytes) -> CompiledPolicy:
         PolicyFormatError: damaged, contradicting itself, or of another format; the message says what is wrong where.
     """
     try:
-        content = json.loads(_inflate(blob), parse_constant=_refuse_constant)
+        content = json.loads(_inflate(blob), object_pairs_hook=_object, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise PolicyFormatError(f"the policy is not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -129,9 +130,18 @@ def _inflate(blob: bytes) -> bytes:
         raise PolicyFormatError(f"the policy is larger than {MAX_INFLATED_BYTES} bytes")
     if inflated.count(b"{") + inflated.count(b"[") > MAX_CONTAINERS:  # an empty object takes 2 bytes there and 64 here
         raise PolicyFormatError(f"the policy has more than {MAX_CONTAINERS} lists and objects")
+    if inflated.count(b",") >= MAX_VALUES:  # a number takes 2 bytes there and 40 here
+        raise PolicyFormatError(f"the policy has more than {MAX_VALUES} values")
     if not inflater.eof or inflater.unused_data:
         raise PolicyFormatError("the policy is cut short" if not inflater.eof else "the policy has bytes after its end")
     return inflated
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError("an object has a key twice")
+    return content
 
 
 def _refuse_constant(word: str) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 import platformdirs
 
 from pega_tune.profiles.policy.errors import QuestionError
-from pega_tune.profiles.policy.urls import require_url
+from pega_tune.profiles.policy.urls import require_file_name, require_url
 
 DATABASE_VARIABLE = "PEGA_TUNE_DB"
 DATABASE_FILE = "pega-tune.db"
@@ -79,6 +79,7 @@ def database_url(option: str | None = None) -> str:
     if "://" in given:
         sqlite_path(given)
         return given
+    require_file_name(given)
     return f"sqlite:///{_checked(given, Path(given).expanduser())}"
 
 

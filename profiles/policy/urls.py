@@ -5,13 +5,31 @@ from urllib.parse import urlsplit
 
 from pega_tune.profiles.policy.errors import QuestionError
 
-URL_HINT = "write sqlite:////absolute/path or postgresql+psycopg://user@host/name; in passwords, @ is %40 and / is %2F"
+URL_HINT = "write sqlite:////absolute/path or postgresql://user@host/name; in passwords, @ is %40 and / is %2F"
 
 _SCHEME = re.compile(r"[A-Za-z][\w+]*", re.ASCII)
-# Greedy: a password may hold any sign, even an @ that should have been encoded.
-_IN_AUTHORITY = re.compile(r"(://[^:/\s]*:)\S*@")
+# Greedy: a password may hold any sign, even an @ that should have been encoded. The slashes may be too few, as pathlib
+# and hasty writers leave them, and the scheme may be missing.
+_IN_AUTHORITY = re.compile(
+    r"""((?::/{1,2}|(?<!/)//)[^:/\s'"]*:|(?:^|[\s'"(=])[^:/\s'"]*:(?!/))\S*@""",
+)
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 _IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)=)[^&\s]*", re.IGNORECASE)
+
+# What somebody writes who means a server: its scheme, a password before a host, or libpq's own keywords.
+_LIKE_A_SERVER = re.compile(
+    r"(postgres|psycopg)\w*(\+\w+)?(:|//)|[^/\s:]+:[^/\s]*@|.*\b(password|dbname)=", re.IGNORECASE
+)
+
+
+def require_file_name(text: str) -> None:
+    """Refuses what was meant to be the URL of a server: as a file it would be made, with a password in its name.
+
+    Raises:
+        QuestionError: as said; without the text.
+    """
+    if _LIKE_A_SERVER.match(text):
+        raise QuestionError("the database looks like a server, and is not a database URL", URL_HINT)
 
 
 def without_passwords(text: str) -> str:
@@ -38,5 +56,6 @@ def require_url(url: str) -> None:
 
 def malformed(url: str) -> QuestionError:
     """The refusal of a text that is no URL."""
-    shown = without_passwords(re.sub(r"\s", "%20", url))
+    scheme, separator, rest = without_passwords(re.sub(r"\s", "%20", url)).partition("://")
+    shown = f"{scheme}://..." if separator and ":" in rest and "@" not in rest else f"{scheme}{separator}{rest}"
     return QuestionError(f"{shown!r} is not a database URL", URL_HINT)

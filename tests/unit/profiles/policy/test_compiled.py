@@ -236,6 +236,19 @@ def test_a_bomb_is_not_inflated():
         decode(zlib.compress(bytes(compiled.MAX_INFLATED_BYTES + 1)))
 
 
+def test_more_values_than_any_policy_has_are_not_read():
+    with pytest.raises(DataError, match="more than 1048576 values"):
+        decode(zlib.compress(b"[" + b"1," * compiled.MAX_VALUES + b"1]"))
+
+
+@pytest.mark.parametrize("member", [b'"format":1', b'"format":3'])
+def test_a_key_twice_is_refused(member):
+    text = zlib.decompress(encode(CompiledPolicy((one_way(option(NARROW, 1.0)),))))
+    for doubled in (b"{" + member + b"," + text[1:], text[:-1] + b"," + member + b"}"):
+        with pytest.raises(DataError, match="key twice"):
+            decode(zlib.compress(doubled))
+
+
 def test_a_table_of_both_directions_holds_pairs():
     pair = PlanPair(NARROW, STAGED, fused=True)
     policy = CompiledPolicy(

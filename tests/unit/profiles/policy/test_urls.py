@@ -3,7 +3,7 @@
 import pytest
 
 from pega_tune.errors import UsageError
-from pega_tune.profiles.policy.urls import malformed, require_url, without_passwords
+from pega_tune.profiles.policy.urls import malformed, require_file_name, require_url, without_passwords
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,9 @@ from pega_tune.profiles.policy.urls import malformed, require_url, without_passw
         ("postgresql://:s3cret@host/x", "postgresql://:***@host/x"),
         ("postgresql://h/x?user=u&password=s3cret&a=b", "postgresql://h/x?user=u&password=***&a=b"),
         ("postgresql://h/x?passfile=/s3cret&PASSWORD=s3cret'", "postgresql://h/x?passfile=***&PASSWORD=***"),
+        ("postgresql:/u:s3cret@host/x", "postgresql:/u:***@host/x"),
+        ("postgresql//u:s3cret@host/x", "postgresql//u:***@host/x"),
+        ("no 'u:s3cret@host/x' here", "no 'u:***@host/x' here"),
         ("see postgresql://u@host:5432/x", "see postgresql://u@host:5432/x"),
         ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
     ],
@@ -25,6 +28,31 @@ def test_passwords_are_blotted_out_and_nothing_else(text: str, shown: str) -> No
 
 def test_a_refused_url_is_shown_without_its_password_even_with_blanks_in_it() -> None:
     assert "s3cret" not in malformed("postgresql://u:my s3cret@host:port/x").message
+
+
+def test_a_password_without_a_host_is_not_shown() -> None:
+    assert "s3cret" not in malformed("postgresql://u:s3cret/x").message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql:/u:s3cret@h/x",
+        "postgresql//u:s3cret@h/x",
+        "postgresql:u:s3cret@h/x",
+        "u:s3cret@h/x",
+        "host=h password=s3cret dbname=x",
+    ],
+)
+def test_a_url_gone_wrong_is_no_file_name(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        require_file_name(text)
+    assert "s3cret" not in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["postgres/x.db", "a b:c.db", "postgresql.db", "C:x.db", "x@y.db"])
+def test_other_names_are_those_of_files(text: str) -> None:
+    require_file_name(text)
 
 
 @pytest.mark.parametrize(

@@ -77,11 +77,23 @@ class ClaimsPlan:
         request: what was asked for.
         bursts: in the order of measuring.
         too_large: how many that were drawn memory is too small for.
+        drawn: how many there were to ask `Auto` about.
     """
 
     request: ClaimsRequest
     bursts: tuple[Burst, ...]
     too_large: int
+    drawn: int
+
+    @property
+    def claims(self) -> int:
+        """Bursts of which `Auto` claims that it keeps the budget; of all that were drawn, if there are not enough."""
+        return sum(burst.decision.budget_met for burst in self.bursts)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether there are fewer claims than were to be checked."""
+        return not self.request.shapes and self.claims < self.request.count
 
     @property
     def estimate_s(self) -> float:
@@ -95,10 +107,11 @@ def plan_claims(request: ClaimsRequest, auto: Auto, capabilities: Capabilities) 
     if request.shapes:
         mine = [HeldOut.of_user(shape) for shape in request.shapes if shape.direction is request.direction]
         fitting = [one for one in mine if not memory.lacks(one.shape)]
-        return ClaimsPlan(request, tuple(map(_asker(request, auto), fitting)), len(mine) - len(fitting))
+        bursts = tuple(map(_asker(request, auto), fitting))
+        return ClaimsPlan(request, bursts, len(mine) - len(fitting), len(fitting))
     drawn = list(islice(held_out(request.direction, request.seed), _DRAWS * request.count))
     fitting = [one for one in drawn if not memory.lacks(one.shape)]
-    return ClaimsPlan(request, tuple(_sampled(request, map(_asker(request, auto), fitting))), 0)
+    return ClaimsPlan(request, tuple(_sampled(request, map(_asker(request, auto), fitting))), 0, len(fitting))
 
 
 def _asker(request: ClaimsRequest, auto: Auto) -> Callable[[HeldOut], Burst]:

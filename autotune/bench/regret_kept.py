@@ -41,6 +41,7 @@ class ClaimsSummary:
         unclaimed: bursts of which it did not claim so.
         missed: those of them in which something that was measured kept it.
         missed_with_evidence: those of these of which it had evidence beside decode.
+        missed_kept: those of them in which what `Auto` took kept it, though it did not claim so.
         outside: bursts in which something that was measured kept it, and what `Auto` took did not.
         floor: of the noise, over bursts in which anything kept the budget; None without any.
         rows: `auto`, then the static rules, the best first.
@@ -51,6 +52,7 @@ class ClaimsSummary:
     unclaimed: int
     missed: int
     missed_with_evidence: int
+    missed_kept: int
     outside: int
     floor: Spread | None
     rows: tuple[RuleClaims, ...]
@@ -70,6 +72,7 @@ def summarise_claims(bursts: Sequence[BurstResult]) -> ClaimsSummary:
         unclaimed=len(rest),
         missed=len(missed),
         missed_with_evidence=sum(burst.burst.decision.evidence is not Evidence.NONE for burst in missed),
+        missed_kept=sum(burst.kept for burst in missed),
         outside=sum(burst.possible and not burst.kept for burst in bursts),
         floor=Spread.of(floors),
         rows=tuple(rows),

@@ -100,6 +100,11 @@ def undisturbed_step_s(result: BenchResult) -> float | None:
     return median(steps) if steps else None
 
 
+def name_of(result: BenchResult, plan: AnyPlan) -> str:
+    """The row that measured a plan, which may be a rule that systems ship."""
+    return next(row.name for row in result.rows if row.same_as is None and row.plan == plan)
+
+
 def chosen(result: BenchResult, objective: Objective, budget: float = DEFAULT_BUDGET) -> Choice | None:
     """What an objective takes of all that was measured in a block, whoever ships it.
 

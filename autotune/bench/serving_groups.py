@@ -20,7 +20,7 @@ BLOCK_GRIDS: Final = (8, 16, 32, 64, 128, 256, 384, 512, 1024)
 WARP_GRIDS: Final = (1, 2, 4, 16)
 PARTITION_SMS: Final = (8, 16, 32, 64, 128)
 MPS_SHARES: Final = (MpsShare(10), MpsShare(25), MpsShare(50), MpsShare(client_priority=1))
-SLEEPS_S: Final = (0.0, 25e-6, 50e-6, 100e-6)
+SLEEPS_S: Final = (25e-6, 50e-6, 100e-6)
 
 
 class Group(StrEnum):
@@ -60,8 +60,8 @@ def settings(group: Group, shape: TransferShape, capabilities: Capabilities) -> 
     """The settings of a group that the device can run at a shape.
 
     `BEST` has none of its own: what is best must be measured first. `SLEEP`, `DIRECTIONS`, `DECODE_PRIORITY` and
-    `MPS_SHARES` differ from the others in how the block is paced, in its direction, in its decode, and in what MPS
-    grants the transfers; these are their plans.
+    `MPS_SHARES` have blocks that differ in how they are paced, in their direction, in their decode, and in what MPS
+    grants the transfers; these are their plans, there and in the main block, which has none of these differences.
     """
     made = _MAKERS[group](shape, capabilities) if group in _MAKERS else iter(())
     return tuple(setting for setting in made if _runs(setting.plan, capabilities))

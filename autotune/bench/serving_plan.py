@@ -22,8 +22,6 @@ from pega_tune.profiles.policy.terms import Colocation
 MAX_BEST: Final = 12
 """Plans that are taken from the transfer-only phase into the run beside decode."""
 
-_APART: Final = {Group.BEST, Group.SLEEP, Group.DIRECTIONS, Group.DECODE_PRIORITY, Group.MPS_SHARES}
-_TOGETHER: Final = frozenset(Group) - _APART
 _UNLIMITED_S: Final = 3600.0
 _IDLE_LIMITS: Final = SamplingLimits(budget_s=2.0)
 
@@ -75,20 +73,37 @@ def plan_serving_bench(
     both = request.shape(Direction.BOTH)
     found = []
     for colocation in request.colocations:
-        main = [s for group in request.groups if group in _TOGETHER for s in settings(group, both, capabilities)]
-        if Group.BEST in request.groups:
+        groups = _fitting(request.groups, colocation, capabilities)
+        if not groups:
+            continue
+        asked = replace(request, groups=groups)
+        main = [setting for group in asked.groups for setting in settings(group, both, capabilities)]
+        if Group.BEST in asked.groups:
             main += [Setting(plan.key, plan) for plan in best]
         if main:
-            found.append(_bench_block(request, colocation, both, main))
-        found += _apart(request, colocation, capabilities)
+            found.append(_bench_block(asked, colocation, both, main))
+        found += _apart(asked, colocation, capabilities)
     if not found:
         words = ", ".join(request.groups)
-        raise UsageError(f"nothing of {words} fits ranges that are {request.layout}", "compare something else, or all")
+        raise UsageError(
+            f"nothing of {words} fits this device and ranges that are {request.layout}",
+            "compare something else, or all",
+        )
     return tuple(found)
 
 
+def _fitting(groups: Sequence[Group], colocation: Colocation, capabilities: Capabilities) -> tuple[Group, ...]:
+    """The groups whose question makes sense there."""
+    odd = set[Group]()
+    if colocation is not Colocation.MPS:
+        odd.add(Group.MPS_SHARES)
+    if not capabilities.priorities:
+        odd.add(Group.DECODE_PRIORITY)
+    return tuple(group for group in groups if group not in odd)
+
+
 def _apart(request: ServingBenchRequest, colocation: Colocation, capabilities: Capabilities) -> Iterator[BenchBlock]:
-    """Blocks that differ in more than the plans."""
+    """Blocks that differ from the main one in more than the plans; that has the same plans without the difference."""
     both = request.shape(Direction.BOTH)
     if Group.SLEEP in request.groups:
         for sleep_s in SLEEPS_S:
@@ -100,12 +115,12 @@ def _apart(request: ServingBenchRequest, colocation: Colocation, capabilities: C
             shape = request.shape(direction)
             chosen = settings(Group.DIRECTIONS, shape, capabilities)
             yield _bench_block(request, colocation, shape, chosen, f"{direction} alone")
-    if Group.DECODE_PRIORITY in request.groups and capabilities.priorities:
+    if Group.DECODE_PRIORITY in request.groups:
         strongest = capabilities.priorities[-1]
         raised = replace(request, decode=replace(request.decode, stream_priority=strongest))
         chosen = settings(Group.DECODE_PRIORITY, both, capabilities)
         yield _bench_block(raised, colocation, both, chosen, f"decode priority {strongest}")
-    if Group.MPS_SHARES in request.groups and colocation is Colocation.MPS:
+    if Group.MPS_SHARES in request.groups:
         chosen = settings(Group.MPS_SHARES, both, capabilities)
         for share in MPS_SHARES:
             yield _bench_block(replace(request, mps=share), colocation, both, chosen, str(share))

@@ -43,4 +43,11 @@ class ServingBenchRequest(BatchRequest):
             raise UsageError("beside decode there is no idle device", "`pega-tune bench transfer` measures without it")
         if not self.colocations or not self.groups:
             raise UsageError("a serving benchmark needs a colocation and something to compare")
+        named = Group.MPS_SHARES in self.groups and set(self.groups) != set(Group)  # all of them are what there is
+        if named and Colocation.MPS not in self.colocations:
+            words = ", ".join(self.colocations)
+            raise UsageError(
+                f"mps-shares compares what MPS grants, and mps is not among the colocations ({words})",
+                "add --colocation mps, or compare something else",
+            )
         self.shape(Direction.BOTH)

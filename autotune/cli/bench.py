@@ -65,10 +65,10 @@ def transfer(
     rounds: Annotated[int | None, typer.Option(metavar="N", help="Timed rounds of each.  [default: 15]")] = None,
     seed: SeedOption = None,
 ) -> None:
-    """Move one batch by every plan, and by the rules that systems ship today, beside one contiguous copy.
+    """Move one batch by every plan and by today's rules, side by side.
 
-    All are interleaved, verified byte for byte, and timed with and without preparation. Nothing is stored. Exit code
-    5: the device was disturbed, or something failed; the answer says what.
+    All are interleaved with one contiguous copy, verified byte for byte, and timed with and without preparation.
+    Nothing is stored. Exit code 5: the device was disturbed, or something failed; the answer says what.
     """
     batch = given(
         {

@@ -29,10 +29,10 @@ def lookup(
     ] = None,
     seed: SeedOption = None,
 ) -> None:
-    """Time Auto in this process, beside a look-up in a dictionary: one decision, many at once, and loading a profile.
+    """Time a look-up in Auto beside one in a dictionary.
 
-    It needs no GPU: without a profile that fits, a bundled one is taken, or that of a simulated device; the answer
-    says which. Nothing is stored.
+    One decision, many at once, and loading a profile, in this process. It needs no GPU: without a profile that fits, a
+    bundled one is taken, or that of a simulated device; the answer says which. Nothing is stored.
     """
     from pega_tune.autotune.bench.lookup import LookupShapes, measure
     from pega_tune.autotune.bench.lookup_profile import subject_for
@@ -65,8 +65,12 @@ def _lines(subject: Subject, seed: int, rows: Sequence[LookupRow]) -> Iterator[s
     interpreter = f"{platform.python_implementation()} {platform.python_version()}"
     yield from fields([("profile", named), ("python", interpreter), ("seed", str(seed))])
     yield ""
-    reference_s = rows[0].median_s
     yield from table(
         _HEADINGS,
-        [(r.name, format_duration(r.median_s), f"{r.median_s / reference_s:.1f}", r.note) for r in rows],
+        [(row.name, format_duration(row.median_s), _of_reference(row, rows[0]), row.note) for row in rows],
     )
+
+
+def _of_reference(row: LookupRow, reference: LookupRow) -> str:
+    """How many look-ups in a dictionary it takes as long as; of a whole profile that says nothing."""
+    return f"{row.median_s / reference.median_s:.1f}" if row.is_lookup else "-"

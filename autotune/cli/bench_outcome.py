@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pega_tune.autotune.cli.units import format_size
+from pega_tune.profiles.policy.explain import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -111,4 +112,5 @@ def device_field(facts: DeviceFacts) -> tuple[str, str]:
 
 def batch_words(request: BatchRequest) -> str:
     """The batch in words."""
-    return f"{request.ranges} ranges of {format_size(request.range_bytes)} per direction, {request.layout}"
+    ranges = counted(request.ranges, "range")
+    return f"{ranges} of {format_size(request.range_bytes)} per direction, {request.layout}"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pega_tune.autotune.bench.regret import RegretResult
     from pega_tune.autotune.bench.regret_beside import ClaimsResult
-    from pega_tune.autotune.bench.regret_claims import ClaimsRequest
+    from pega_tune.autotune.bench.regret_claims import ClaimsPlan, ClaimsRequest
     from pega_tune.autotune.bench.regret_plan import RegretRequest
     from pega_tune.autotune.devices import DeviceChoice
     from pega_tune.kernels.facts import DeviceFacts
@@ -74,9 +74,7 @@ def regret(
     ] = None,
     budget: Annotated[
         float | None,
-        typer.Option(
-            metavar="F", help="Of tail-bounded: stall allowed, as a fraction of a decode step.  [default: 0.1]"
-        ),
+        typer.Option(metavar="F", help="Of tail-bounded: stall allowed, a fraction of a decode step.  [default: 0.1]"),
     ] = None,
     colocation: Annotated[
         str | None, typer.Option(metavar="WORD", help="Of tail-bounded: where decode runs.  [default: time-sliced]")
@@ -84,12 +82,13 @@ def regret(
     start_mps: StartMps = False,
     within: Annotated[str, typer.Option(metavar="TIME", help="Begin no shape after it.")] = "10m",
 ) -> None:
-    """Judge what Auto answers at shapes that no sweep has seen, by measuring it beside all that may be better.
+    """Judge what Auto answers at shapes that no sweep has seen.
 
-    Regret is t(chosen) / t(best) - 1. The best is picked in one half of the rounds and timed in the other, so that an
-    equal plan costs nothing; the floor is what such a pick costs against that of the other half. Every rule that
-    systems ship has a row. With tail-bounded, bursts run beside decode, and every claim to keep the budget is checked.
-    Nothing is stored. Exit code 5: the device was disturbed, or something failed; the answer says what.
+    Its choice is measured beside all that may be better. Regret is t(chosen) / t(best) - 1. The best is picked in one
+    half of the rounds and timed in the other, so that an equal plan costs nothing; the floor is what such a pick costs
+    against that of the other half. Every rule that systems ship has a row. With tail-bounded, bursts run beside decode,
+    and every claim to keep the budget is checked. Nothing is stored. Exit code 4: there is no profile. Exit code 5: the
+    device was disturbed, or something failed; the answer says what.
     """
     judged = _objective(objective)
     if shapes is not None and count is not None:
@@ -145,12 +144,18 @@ def _claims_request(asked: dict[str, Any], places: tuple[Colocation, ...] | None
 
 def _begin(context: typer.Context, device: str, profile: str | None, within: str) -> _Run:
     from pega_tune.autotune.devices import find_device
+    from pega_tune.autotune.verify.lookup import NoProfileError
 
     within_s = parse_duration(within)
     session = session_of(context)
     choice = find_device(device)
     session.note_device(choice.facts)
     auto = _auto(session, choice.facts, profile)
+    if auto.profile is None:
+        raise NoProfileError(
+            "; ".join(auto.warnings) or f"no profile fits {choice.facts.uuid}",
+            "without one there is nothing to judge; --profile ID names one that is not published",
+        )
     for warning in auto.warnings:
         session.output.warn(warning)
     return _Run(session, choice, auto, within_s)
@@ -194,6 +199,8 @@ def _judge_claims(run: _Run, request: ClaimsRequest, start_mps: bool) -> None:
     output, progress = run.session.output, StepProgress(run.session.output)
     with started(run.choice, EngineOptions(start_mps)) as engine, closing(progress):
         plan = plan_claims(request, run.auto, engine.capabilities())
+        if plan.is_short:
+            output.warn(_shortage(plan))
         _tell(run, len(plan.bursts), "bursts", plan.estimate_s)
         progress.expect(len(plan.bursts))
         result = check_all(plan, run.auto, engine, run.within_s, lambda burst: progress.step(burst.held_out.key))
@@ -203,6 +210,15 @@ def _judge_claims(run: _Run, request: ClaimsRequest, start_mps: bool) -> None:
     output.answer(claims_document(head, request, result), list(claims_lines(head, request, result)))
     if flagged(result.bursts):
         raise typer.Exit(ExitCode.FLAGGED)
+
+
+def _shortage(plan: ClaimsPlan) -> str:
+    """Why there are fewer claims to check than were asked for."""
+    request = plan.request
+    return (
+        f"claims to check: {plan.claims} instead of {request.count}, as Auto makes no more about {plan.drawn} bursts; "
+        f"they need evidence of decode {request.colocation}, and a standard sweep has more of it than a quick one"
+    )
 
 
 def _tell(run: _Run, count: int, what: str, estimate_s: float) -> None:

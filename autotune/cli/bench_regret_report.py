@@ -114,8 +114,8 @@ def claims_lines(head: Judged, request: ClaimsRequest, result: ClaimsResult) -> 
     summary = summarise_claims(result.bursts)
     asked = f"{len(result.bursts)}, {request.colocation}, budget {request.budget:g} of a step, seed {request.seed}"
     kept = f"{summary.claimed - summary.broken} of {summary.claimed}"
-    missed = f"{summary.missed} of {summary.unclaimed} without a claim could have kept the budget"
-    yield from fields([*head.fields, ("bursts", asked), ("claims kept", kept), ("missed", missed)])
+    missed = f"in {summary.missed} of {summary.unclaimed} something kept the budget, in {summary.missed_kept} auto did"
+    yield from fields([*head.fields, ("bursts", asked), ("claims kept", kept), ("not claimed", missed)])
     yield ""
     rows = [("floor", "", *_spread_cells(summary.floor), ""), *map(_claim_cells, summary.rows)]
     yield from table(_CLAIM_HEADINGS, rows)
@@ -186,6 +186,8 @@ def _shape_document(shape: ShapeResult) -> dict[str, Any]:
 def _regret_rows(request: RegretRequest, result: RegretResult) -> Iterator[tuple[str, ...]]:
     for direction in request.directions:
         summary = result.summary(direction)
+        if summary.floor is None and all(row.spread is None for row in summary.rows):  # no shapes, or nothing worked
+            continue
         yield str(direction), "floor", *_spread_cells(summary.floor)
         for row in summary.rows:
             yield str(direction), row.rule, *_spread_cells(row.spread)
@@ -208,6 +210,7 @@ def _counts(summary: ClaimsSummary) -> dict[str, int]:
         "unclaimed": summary.unclaimed,
         "missed": summary.missed,
         "missed_with_evidence": summary.missed_with_evidence,
+        "missed_kept": summary.missed_kept,
         "outside": summary.outside,
     }
 

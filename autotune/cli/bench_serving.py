@@ -73,7 +73,10 @@ def serving(
     shapes: BatchesOption = None,
     colocation: Annotated[
         str | None,
-        typer.Option(metavar="WORDS", help="Where decode runs.  [default: time-sliced,same-context]"),
+        typer.Option(
+            metavar="WORDS",
+            help="Where decode runs, among same-context, time-sliced, mps.  [default: time-sliced,same-context]",
+        ),
     ] = None,
     groups: Annotated[
         str | None,
@@ -103,8 +106,9 @@ def serving(
     ] = None,
     seed: SeedOption = None,
 ) -> None:
-    """Run decode with a burst of transfers every period, by every rule that systems ship and by the best plans.
+    """Run decode beside bursts of transfers, and tell what they cost.
 
+    A burst comes every period, by each rule that systems ship and each of the best plans, or what else --compare names.
     All are interleaved with a baseline without transfers, and verified byte for byte. Nothing is stored. Exit code 5:
     the device was disturbed, or something failed; the answer says what.
     """

@@ -53,14 +53,19 @@ def _baseline_document(result: BenchResult) -> dict[str, Any] | None:
 
 
 def _best_document(result: BenchResult) -> dict[str, Any]:
-    from pega_tune.autotune.bench.serving import chosen
+    from pega_tune.autotune.bench.serving import chosen, name_of
     from pega_tune.profiles.policy.terms import Objective
 
     found = {objective: chosen(result, objective) for objective in Objective}
     return {
         "colocation": str(result.planned.block.colocation),
         **{
-            str(objective): {"name": choice.option.plan.key, "budget_met": choice.budget_met, "reason": choice.reason}
+            str(objective): {
+                "name": name_of(result, choice.option.plan),
+                "plan": choice.option.plan.to_json(),
+                "budget_met": choice.budget_met,
+                "reason": choice.reason,
+            }
             for objective, choice in found.items()
             if choice is not None
         },
@@ -179,13 +184,16 @@ def _signed(seconds: float) -> str:
 
 
 def _best_lines(result: BenchResult) -> Iterator[str]:
-    from pega_tune.autotune.bench.serving import chosen
+    from pega_tune.autotune.bench.serving import chosen, name_of
     from pega_tune.profiles.policy.terms import Objective
 
-    if result.planned.label:
+    if result.planned.label or len(result.planned.block.candidates) < 2:
         return
     for objective in Objective:
         choice = chosen(result, objective)
         if choice is not None:
             kept = "" if choice.budget_met else " (budget not met)"
-            yield f"best {objective}: {choice.option.plan.key}, which {choice.reason}{kept}"
+            plan = choice.option.plan
+            name = name_of(result, plan)
+            known = "" if name == plan.key else f" ({plan.key})"
+            yield f"best {objective}: {name}{known}, which {choice.reason}{kept}"

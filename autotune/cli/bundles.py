@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pega_tune.profiles.bundle.keys import SigningKey
 
 ProfilesArgument = Annotated[
-    list[str], typer.Argument(metavar="ID...", help="Ids of profiles, or prefixes that no other has.")
+    list[str], typer.Argument(metavar="ID", help="Ids of profiles, or prefixes that no other has.")
 ]
 
 
@@ -55,7 +55,10 @@ def export_profile(
         Path | None, typer.Option(metavar="KEY", help="Sign the bundle with this Ed25519 key, a PEM file.")
     ] = None,
 ) -> None:
-    """Write profiles into a file: to import elsewhere, to load without a database, or to compile into an engine."""
+    """Write profiles into a file.
+
+    To import elsewhere, to load without a database, or to compile into an engine.
+    """
     from pega_tune.profiles.store.bundles import bundle_of
 
     session = session_of(context)
@@ -119,7 +122,10 @@ def import_profile(
         typer.Option(metavar="PUBKEY", help="Refuse what is not signed with this Ed25519 key, a PEM file."),
     ] = None,
 ) -> None:
-    """Take a profile from a bundle into the database, which is created if it is missing."""
+    """Take a profile from a bundle into the database.
+
+    The database is created if it is missing.
+    """
     from pega_tune.profiles.bundle.files import read_bundle
     from pega_tune.profiles.bundle.keys import read_trusted_key
 

@@ -20,7 +20,10 @@ app = typer.Typer(name="db", help="Look after the database.")
 
 @app.command("upgrade")
 def upgrade(context: typer.Context) -> None:
-    """Bring the database to the schema of this version, with a backup; a missing one is created."""
+    """Bring the database to the schema of this version.
+
+    A backup is made before; a missing database is created.
+    """
     from pega_tune.profiles.store import migrate
 
     session = session_of(context)
@@ -36,7 +39,7 @@ def upgrade(context: typer.Context) -> None:
 
 @app.command("current")
 def current(context: typer.Context) -> None:
-    """Show which schema the database has, and which one this version needs."""
+    """Show the schema of the database, and the one this version needs."""
     from pega_tune.profiles.store import migrate
 
     session = session_of(context)
@@ -49,7 +52,10 @@ def current(context: typer.Context) -> None:
 
 @app.command("check")
 def check(context: typer.Context) -> None:
-    """Read the whole database and tell whether it is sound; exit code 4 if not."""
+    """Read the whole database and tell whether it is sound.
+
+    Exit code 4: it is not.
+    """
     from pega_tune.profiles.store import migrate
 
     session = session_of(context)

@@ -31,7 +31,7 @@ def decide(
     context: typer.Context,
     ranges: Annotated[int | None, typer.Option("--ranges", metavar="N", help="Merged ranges, per direction.")] = None,
     total_bytes: Annotated[
-        str | None, typer.Option("--bytes", metavar="SIZE", help="Of all ranges, per direction.")
+        str | None, typer.Option("--bytes", metavar="SIZE", help="Of all ranges, per direction, e.g. 64MiB.")
     ] = None,
     direction: Annotated[str | None, typer.Option(metavar="h2d|d2h|both", help="Which way.  [default: both]")] = None,
     shapes: Annotated[
@@ -44,14 +44,15 @@ def decide(
         float,
         typer.Option(
             metavar="F",
-            help="Stall that tail-bounded allows, as a fraction of a decode step; only where stalls were measured.",
+            help="A fraction of a decode step: the stall that tail-bounded allows, where stalls were measured.",
         ),
     ] = 0.1,
     period: Annotated[
         str,
         typer.Option(
             metavar="TIME",
-            help="From one burst of transfers to the next; slower plans are passed over where times are known.",
+            help="From one burst of transfers to the next, with its unit; slower plans are passed over where times are "
+            "known.",
         ),
     ] = "50ms",
     colocation: Annotated[

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.units import format_age, format_size
 from pega_tune.kernels.plan import CopyPlan
-from pega_tune.profiles.policy.explain import format_duration
+from pega_tune.profiles.policy.explain import counted, format_duration
 from pega_tune.profiles.policy.terms import Evidence, Hint
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _profile(decision: Decision) -> str:
 
 def _place(decision: Decision) -> str:
     place = decision.predicted_for
-    return "" if place is None else f" (for {place.merged_ranges} ranges of {place.average_range_bytes} B)"
+    return "" if place is None else f" (for {counted(place.merged_ranges, 'range')} of {place.average_range_bytes} B)"
 
 
 def _budget_met(decision: Decision, period_s: float) -> str:

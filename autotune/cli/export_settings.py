@@ -28,7 +28,8 @@ def require_mix(form: str, ids: Sequence[str], runtime: str | None, shapes: Path
         return
     if shapes is None:
         raise UsageError(
-            f"{form} has one setting for all transfers: say which it makes", "add --shapes FILE; pega-tune shape prints"
+            f"{form} has one setting for all transfers: say which it makes",
+            "add --shapes FILE; `pega-tune shape` prints the lines of such a file",
         )
     if len(ids) > 1:
         raise UsageError("settings are of one device", "name one profile")

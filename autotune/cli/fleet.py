@@ -25,7 +25,7 @@ FleetOption = Annotated[
     typer.Option("--fleet", metavar="URL", help="The database that the hosts share.  [default: PEGA_TUNE_FLEET]"),
 ]
 PushedArgument = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID...]", help="Profiles to push.  [default: all that are published]")
+    list[str] | None, typer.Argument(metavar="ID", help="Profiles to push.  [default: all that are published]")
 ]
 PulledDeviceOption = Annotated[
     str | None, typer.Option("--device", metavar="auto|N|UUID|sim:NAME", help="For which device.  [default: all here]")
@@ -50,7 +50,10 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
 
 @app.command("pull")
 def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fleet: FleetOption = None) -> None:
-    """Bring the fleet's best profile for each device here; exit code 5 if the one that is here has to do."""
+    """Bring the fleet's best profile for each device here.
+
+    Exit code 5: the one that is here has to do.
+    """
     from pega_tune.autotune.fleet.exchange import pull
 
     session = session_of(context)
@@ -70,14 +73,16 @@ def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fle
 
 @app.command("list")
 def list_classes(context: typer.Context, fleet: FleetOption = None) -> None:
-    """Show for each class of devices its profile, how old it is, whether it is suspect, and which hosts differ."""
+    """Show the profile of each class of devices, and which hosts differ.
+
+    It says how old each is, too, and whether it is suspect.
+    """
     from pega_tune.autotune.fleet.exchange import patient_host
     from pega_tune.autotune.fleet.overview import overview
-    from pega_tune.profiles.policy.settings import fleet_url
     from pega_tune.profiles.store.store import Store
 
     session = session_of(context)
-    url = fleet_url(fleet) or session.url
+    url = _required(fleet)
     with Store.open(url, create=False, read_only=True, host=patient_host()) as store:
         classes = overview(store)
     now = datetime.now(UTC)
@@ -95,7 +100,7 @@ def _required(option: str | None) -> str:
 
     url = fleet_url(option)
     if url is None:
-        raise UsageError("which database do the hosts share?", f"give --fleet URL, or set {FLEET_VARIABLE}")
+        raise UsageError("the database that the hosts share is not named", f"give --fleet URL, or set {FLEET_VARIABLE}")
     return url
 
 

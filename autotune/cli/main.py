@@ -62,7 +62,8 @@ def _program(
 ) -> None:
     """Measures how this GPU best moves fragmented KV-cache ranges, and answers with a copy plan.
 
-    --db, --json and --debug are accepted before and after the command.
+    --db, --json and --debug are accepted before and after the command. A SIZE is written 4KiB or 4K (4096 bytes), or
+    4KB (4000 bytes); a TIME 50ms, 90s or 5m.
     """
 
 

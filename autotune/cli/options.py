@@ -23,7 +23,8 @@ ProfileArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of a prof
 DeviceOption = Annotated[str, typer.Option(metavar="auto|N|UUID|sim:NAME", help="What to measure.")]
 RangesOption = Annotated[int | None, typer.Option(metavar="N", help="Ranges, per direction.  [default: 16384]")]
 RangeBytesOption = Annotated[
-    str | None, typer.Option(metavar="SIZE", help="Bytes of each range, e.g. 4KiB.  [default: 4KiB]")
+    str | None,
+    typer.Option(metavar="SIZE", help="Of each range; 4KiB or 4K is 4096 bytes, 4KB is 4000.  [default: 4KiB]"),
 ]
 LayoutOption = Annotated[
     str | None,

@@ -42,7 +42,7 @@ def list_profiles(context: typer.Context) -> None:
 
 @app.command("show")
 def show_profile(context: typer.Context, profile: ProfileArgument) -> None:
-    """Show one profile: its device, its state, and the fastest plan for a few shapes."""
+    """Show a profile: its device, its state, and a few fastest plans."""
     from pega_tune.profiles.policy.compiled import decode
 
     session = session_of(context)

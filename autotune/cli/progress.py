@@ -1,11 +1,13 @@
 """How measuring is going, on stderr: one line redrawn on a terminal, a plain line every few seconds elsewhere."""
 
+import math
 import time
 from collections.abc import Callable
 
 from pega_tune.autotune.cli.output import Output
 from pega_tune.autotune.cli.units import format_duration
 from pega_tune.autotune.sweep.events import (
+    ROOM,
     BlockFinished,
     BlockSkipped,
     CellFailed,
@@ -123,5 +125,7 @@ def _start(event: SweepStarted) -> str:
     to_do = event.blocks - event.finished
     resumed = f" ({event.finished} are there already)" if event.finished else ""
     limit = f"begins nothing new after {format_duration(event.budget_s)}"
+    if event.estimate_s > event.budget_s:
+        limit += f", so that it will be partial (--budget {math.ceil(ROOM * event.estimate_s)}s would do)"
     about = f"about {format_duration(event.estimate_s)}, {limit}" if event.estimate_s else limit
     return f"sweep {event.sweep_id}: {to_do} of {event.blocks} blocks to measure{resumed}; {about}"

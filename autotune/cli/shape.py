@@ -15,6 +15,7 @@ from pega_tune.autotune.cli.shapes_file import shape_document
 from pega_tune.autotune.cli.units import format_size
 from pega_tune.errors import UsageError
 from pega_tune.kernels.shape import Direction
+from pega_tune.profiles.policy.explain import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,9 +79,9 @@ def shape(
         str, typer.Option(metavar="h2d|d2h|both,...", help="A line each: load, save, or both at once.")
     ] = "h2d,d2h",
 ) -> None:
-    """Tell the shapes of a model's KV-cache transfers, one JSON object a line, as --shapes FILE takes them.
+    """Tell the shapes of a model's KV-cache transfers.
 
-    What is given beside --preset differs from it.
+    One JSON object a line, as --shapes FILE takes them. What is given beside --preset differs from it.
     """
     from pega_tune.autotune.kv.model import DataType
     from pega_tune.autotune.kv.placement import Order, Placement
@@ -200,12 +201,13 @@ def _notes(known: KvPreset, transfers: Sequence[KvTransfer]) -> Iterator[str]:
     """What people may want to know beside the lines."""
     model, cache = known.model, transfers[0].cache
     kept = ", ".join(f"{name} {value}" for name, value in asdict(model.attention).items())
-    yield f"model: {model.layers} layers, {kept}, {model.dtype} ({known.source})"
+    yield f"model: {counted(model.layers, 'layer')}, {kept}, {model.dtype} ({known.source})"
     token = format_size(model.token_bytes(cache.ranks))
     rank = " on each rank" if cache.ranks > 1 else ""
-    yield f"cache: {token} per token{rank}, in blocks of {cache.block_tokens} tokens"
+    yield f"cache: {token} per token{rank}, in blocks of {counted(cache.block_tokens, 'token')}"
     for transfer in transfers:
         load = transfer.shape(Direction.H2D)
         size = format_size(load.average_range_bytes)
         about = "" if load.total_bytes % load.merged_ranges == 0 else "about "
-        yield f"{transfer.blocks} blocks: {load.merged_ranges} ranges of {about}{size}, {load.host_runs} host runs"
+        ranges, runs = counted(load.merged_ranges, "range"), counted(load.host_runs or 0, "host run")
+        yield f"{counted(transfer.blocks, 'block')}: {ranges} of {about}{size}, {runs}"

@@ -19,6 +19,7 @@ from pega_tune.autotune.cli.shapes_file import read_shapes
 from pega_tune.autotune.cli.signals import Interruption
 from pega_tune.autotune.cli.units import format_duration, parse_duration, parse_size
 from pega_tune.errors import DeviceError, UsageError
+from pega_tune.profiles.policy.explain import counted
 from pega_tune.profiles.policy.urls import without_passwords
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def sweep(
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin nothing new after it, e.g. 5m.  [default: by preset]"),
+        typer.Option(metavar="TIME", help="A duration, after which nothing new begins, e.g. 5m.  [default: by preset]"),
     ] = None,
     shapes: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Measure these shapes, too; a JSON object on each line.")
@@ -69,7 +70,7 @@ def sweep(
     ] = None,
     start_mps: StartMps = False,
     max_device_memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="Most device memory to use, e.g. 2G.  [default: what is free]")
+        str | None, typer.Option(metavar="SIZE", help="Most device memory to use, e.g. 2GiB.  [default: what is free]")
     ] = None,
     max_host_memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Most pinned host memory to use.  [default: what is free]")
@@ -149,26 +150,29 @@ class _Asking:
 
 def _begin(session: Session, asking: _Asking) -> SweepFinished:
     from pega_tune.autotune.sweep.request import SweepRequest
-    from pega_tune.autotune.sweep.run import run_sweep
 
     request = SweepRequest(**asking.given)
     choice = _find(asking.device or "auto", request)
     with session.write_store(create=True) as store, started(choice, asking.options) as engine:
+        from pega_tune.autotune.sweep.run import run_sweep  # takes a second to load: what is refused need not wait
+
         return _follow(session, choice.facts, run_sweep(request, engine, store))
 
 
 def _resume(session: Session, asking: _Asking, sweep_id: str) -> SweepFinished:
     from pega_tune.autotune.sweep.request import SweepRequest
-    from pega_tune.autotune.sweep.run import Resumption, resume_sweep
 
     given = dict(asking.given)
-    resumption = Resumption(sweep_id, given.pop("budget_s", None), given.pop("allow_busy", False))
+    budget_s, allow_busy = given.pop("budget_s", None), given.pop("allow_busy", False)
     with session.write_store(create=False) as store:
         begun = store.sweep(sweep_id).sweep
         request = SweepRequest.from_json(begun.request)
         _require_unchanged(sweep_id, request, given)
         choice = _find(asking.device or begun.device.uuid, request)
         with started(choice, asking.options) as engine:
+            from pega_tune.autotune.sweep.run import Resumption, resume_sweep
+
+            resumption = Resumption(sweep_id, budget_s, allow_busy)
             return _follow(session, choice.facts, resume_sweep(resumption, engine, store))
 
 
@@ -234,6 +238,10 @@ def _document(finished: SweepFinished) -> dict[str, Any]:
     }
 
 
+def _amount(finished: SweepFinished) -> str:
+    return f"{counted(finished.cells, 'cell')} in {counted(finished.blocks, 'block')}"
+
+
 def _lines(finished: SweepFinished) -> list[str]:
     return fields(
         [
@@ -241,6 +249,6 @@ def _lines(finished: SweepFinished) -> list[str]:
             ("profile", f"{finished.profile_id or 'none'}, {finished.state}"),
             ("reasons", "; ".join(finished.reasons)),
             *(("lost", line) for line in finished.lost),
-            ("measured", f"{finished.cells} cells in {finished.blocks} blocks, {format_duration(finished.seconds)}"),
+            ("measured", f"{_amount(finished)}, {format_duration(finished.seconds)}"),
         ]
     )

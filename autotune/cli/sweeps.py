@@ -45,7 +45,7 @@ def list_sweeps(context: typer.Context) -> None:
 
 @app.command("show")
 def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
-    """Show one sweep: what it ran on, how far it came, and which plans it measured."""
+    """Show what a sweep ran on, how far it came, and what it measured."""
     from pega_tune.autotune.cli.confirm_report import confirm_document, confirm_lines
     from pega_tune.autotune.cli.serving_report import serving_documents, serving_lines
     from pega_tune.autotune.sweep.axes import axes
@@ -91,7 +91,7 @@ def export_sweep(
     commit: Annotated[str, typer.Option(metavar="ID", help="Of the sources that measured, to be noted.")] = "",
     command: Annotated[str, typer.Option(metavar="TEXT", help="That measured, to be noted.")] = "",
 ) -> None:
-    """Write a sweep with all its samples to one file, from which it can be replayed."""
+    """Write a sweep with all its samples into a file, to be replayed."""
     from pega_tune.autotune.replay.codec import encode
     from pega_tune.autotune.replay.recording import record_sweep
 

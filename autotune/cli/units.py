@@ -15,7 +15,7 @@ _BYTES = {
 }  # fmt: skip
 _MAX_DURATION_S = 7 * 86_400.0
 _MAX_SIZE_BYTES = 2**62
-_MAX_BARE_PERIOD_S = 10.0  # engines transfer many times a second; who writes 50 thinks of milliseconds
+_LEAST_AMBIGUOUS_PERIOD_S = 1.0  # engines transfer many times a second; who writes 50, or 5, may mean milliseconds
 
 
 def parse_duration(text: str) -> float:
@@ -31,14 +31,14 @@ def parse_duration(text: str) -> float:
 
 
 def parse_period(text: str) -> float:
-    """Seconds from burst to burst, as `parse_duration`; a bare number is at most 10.
+    """Seconds from burst to burst, as `parse_duration`; a bare number is less than 1.
 
     Raises:
-        UsageError: as `parse_duration`, or the number is larger.
+        UsageError: as `parse_duration`, or a number without a unit is 1 or more.
     """
     period_s = parse_duration(text)
     bare = text.strip()
-    if not bare[-1:].isalpha() and period_s > _MAX_BARE_PERIOD_S:
+    if not bare[-1:].isalpha() and period_s >= _LEAST_AMBIGUOUS_PERIOD_S:
         raise UsageError(f"a period of {bare} needs a unit", f"write {bare}ms or {bare}s")
     return period_s
 
@@ -92,8 +92,8 @@ def format_size(size_bytes: int) -> str:
 
 
 def format_rate(bytes_per_s: float) -> str:
-    """In powers of 1000, as link speeds are: `53.1 GB/s`."""
-    for unit, scale in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+    """In powers of 1024, as sizes are: `49.5 GiB/s`."""
+    for unit, scale in (("GiB/s", 2**30), ("MiB/s", 2**20), ("KiB/s", 2**10)):
         if bytes_per_s >= scale:
             return f"{_three_digits(bytes_per_s / scale)} {unit}"
     return f"{_three_digits(bytes_per_s)} B/s"

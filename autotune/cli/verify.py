@@ -30,14 +30,14 @@ def verify(
     context: typer.Context,
     profile: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="Id of a profile, or a prefix.  [default: the one that decide uses]"),
+        typer.Argument(metavar="ID", help="Id of a profile, or a prefix.  [default: the one that decide uses]"),
     ] = None,
     device: Annotated[
         str | None,
         typer.Option(metavar="auto|N|UUID|sim:NAME", help="Where to look.  [default: the profile's device, or auto]"),
     ] = None,
     budget: Annotated[
-        str, typer.Option(metavar="TIME", help="Stop looking after it, the start of the engine included.")
+        str, typer.Option(metavar="TIME", help="A duration, after which it stops; it includes the engine's start.")
     ] = "8s",
     if_changed: Annotated[
         bool,
@@ -45,9 +45,10 @@ def verify(
     ] = False,
     seed: SeedOption = None,
 ) -> None:
-    """Tell whether a profile is still true of its device, by measuring a few of its shapes again.
+    """Tell whether a profile is still true of its device.
 
-    Exit code 5: it has drifted, or nothing can be said, and the answer says why.
+    A few of its shapes are measured again. Exit code 5: it has drifted, or nothing can be said, and the answer says
+    why.
     """
     begin_s = time.monotonic()
     limit_s = parse_duration(budget)

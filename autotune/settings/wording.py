@@ -6,6 +6,7 @@ from typing import Any
 
 from pega_tune.autotune.settings.advice import Advice, Cost, Known
 from pega_tune.autotune.settings.setting import Engine, Value
+from pega_tune.profiles.policy.explain import counted
 from pega_tune.profiles.policy.stored import StoredProfile
 
 _COLUMNS = 118
@@ -56,9 +57,9 @@ def _comments(engine: Engine, advice: Advice, known: Known) -> Iterator[str]:
     if known.profile.device.simulated:
         yield "SIMULATED: these values are of no real device."
     yield f"Settings of {engine.name} by pega-tune, {_origin(known.profile)}."
-    transfers = sum(each.count for each in known.traffic)
+    transfers = counted(sum(each.count for each in known.traffic), "transfer")
     yield (
-        f"For {transfers} transfers of {len(known.traffic)} shapes: {_ratio(advice.cost)} as long as with what Auto "
+        f"For {transfers} of {counted(len(known.traffic), 'shape')}: {_ratio(advice.cost)} as long as with what Auto "
         f"answers an engine that can run every plan (runtime full), by {advice.basis}."
     )
     if advice.default is not None and advice.default_cost is not None:
@@ -85,10 +86,10 @@ def _stall(advice: Advice) -> str:
     stall = advice.stall
     if stall is None:
         return "What it costs decode was not measured."
-    part = "" if stall.share > 0.995 else f", known of {stall.share:.0%} of the transfers"
+    part = "" if stall.share > 0.995 else f" This is known of {stall.share:.0%} of the transfers."
     return (
-        f"A burst stalls decode ({stall.colocation}) by {stall.stall_s * 1e6:.0f} us, with those plans by "
-        f"{stall.full_s * 1e6:.0f} us{part}."
+        f"With these settings a burst stalls decode ({stall.colocation}) by {stall.stall_s * 1e6:.0f} us, with what "
+        f"Auto answers by {stall.full_s * 1e6:.0f} us.{part}"
     )
 
 

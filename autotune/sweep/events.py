@@ -1,9 +1,12 @@
 """What a running sweep reports: plain data, in the order it happens."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pega_tune.profiles.policy.terms import ProfileState
+
+ROOM: Final = 1.1
+"""Of the time that blocks should take, what they are given: estimates are rough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pega_tune.autotune.engine import Candidate, Capabilities, Engine, SamplingL
 from pega_tune.autotune.layouts import HOST_ORDERED, SHUFFLED, STRIDED, LayoutKind, NamedLayout
 from pega_tune.autotune.search.sites import Site
 from pega_tune.autotune.sweep.confirm_tasks import plan_confirmation
+from pega_tune.autotune.sweep.events import ROOM
 from pega_tune.autotune.sweep.exhaustive import CAVEAT, exhaustive_blocks
 from pega_tune.autotune.sweep.keys import block_seed, is_idle, shape_of
 from pega_tune.autotune.sweep.learning import Learner
@@ -157,7 +158,13 @@ def plan_sweep(request: SweepRequest, capabilities: Capabilities) -> SweepPlan:
     learner = Learner()
     measured = [shape_of(block.key) for block in blocks if is_idle(block.key)]
     blocks += plan_confirmation(measured, preset.confirm, request.seed, learner)
-    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, shortage(preset, memory), learner)
+    return SweepPlan(tuple(blocks), _budget_s(request, preset, blocks), shortage(preset, memory), learner)
+
+
+def _budget_s(request: SweepRequest, preset: Preset, blocks: Iterable[Task]) -> float:
+    """What the user says; else the preset's, or what all that was asked for beyond the preset takes."""
+    estimate_s = sum(block.estimate_s for block in blocks)
+    return request.budget_s or (preset.budget_s if estimate_s <= preset.budget_s else ROOM * estimate_s)
 
 
 def _others(tasks: Iterable[Task], but: Container[str]) -> Iterator[Task]:
@@ -172,7 +179,7 @@ def _plan_exhaustive(request: SweepRequest, capabilities: Capabilities, memory: 
         # By the preset's time, not the budget, which may be another one when the sweep is resumed.
         ends_s = accumulate(block.estimate_s for block in blocks)
         blocks = [block for block, end_s in zip(blocks, ends_s, strict=True) if end_s <= preset.budget_s]
-    return SweepPlan(tuple(blocks), request.budget_s or preset.budget_s, caveat=CAVEAT)
+    return SweepPlan(tuple(blocks), _budget_s(request, preset, blocks), caveat=CAVEAT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ def representatives(plans: Sequence[MeasuredPlan], most: int) -> tuple[MeasuredP
     A kind is a backend, in chunks or whole, for both directions or fused. Of those that no copy kernel moves come the
     fastest, then the one with the smallest DMA commands, behind which a step's own copies wait the least; then the
     fastest of those with a copy kernel, which decode suffers from more. The others are each the farthest from those
-    that are there, in octaves over all five measures. A measure that is unknown counts as nothing. Variants of a plan, which
-    the measures do not tell apart, take what room is left.
+    that are there, in octaves over all five measures. A measure that is unknown counts as nothing. Variants of a plan,
+    which the measures do not tell apart, take what room is left.
 
     Args:
         plans: (n,) to choose from, those that nothing dominates.

@@ -75,8 +75,10 @@ def _dominates(one: MeasuredPlan, other: MeasuredPlan, first: bool) -> bool:
 
 
 def family(plan: AnyPlan) -> AnyPlan:
-    """What a plan is a variant of: without priority, partition and what the driver is asked for, which decode may tell
-    apart, but no measure does."""
+    """What a plan is a variant of: without what decode may tell apart, but no measure does.
+
+    That is priority, partition, and what the driver is asked for.
+    """
     if isinstance(plan, PlanPair):
         return replace(plan, load=_plain(plan.load), save=_plain(plan.save))
     return _plain(plan)

@@ -33,12 +33,17 @@ def not_measured(table: Table, shape: TransferShape | None = None) -> str:
     )
     asked = "the shape lies"
     if shape is not None:
-        counts = f"{shape.merged_ranges} ranges of {shape.average_range_bytes} bytes"
-        asked = f"{counts} ({shape.total_bytes} in all) lie"
+        counts = f"{counted(shape.merged_ranges, 'range')} of {counted(shape.average_range_bytes, 'byte')}"
+        asked = f"{counts} ({shape.total_bytes} in all) {'lies' if shape.merged_ranges == 1 else 'lie'}"
     return (
         f"{asked} outside what was measured, {ranges} ranges of {sizes} bytes ({totals} in all): the plan of "
         "the nearest cell answers, and no time is known"
     )
+
+
+def counted(number: int | str, noun: str) -> str:
+    """A number, or words for several, with its noun: `1 range`, `16 ranges`, `1 to 4 ranges`."""
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
 def format_duration(seconds: float) -> str:
@@ -58,7 +63,7 @@ def _cell(table: Table, cell: int) -> str:
     ranges, sizes = table.bounds(*table.corner(cell))
     hint = "" if table.hint is Hint.NONE else f", {table.hint}"
     words = f"{table.direction}, {table.colocation}, {table.runtime}{hint}"
-    return f"Table {words}; cell of {ranges} ranges of {sizes} bytes"
+    return f"Table {words}; cell of {counted(str(ranges), 'range')} of {counted(str(sizes), 'byte')}"
 
 
 def _costs(option: Option) -> str:

@@ -21,6 +21,8 @@ _LIKE_A_SERVER = re.compile(
     r"(postgres|psycopg)\w*(\+\w+)?(:|//)|[^/\s:]+:[^/\s]*@|.*\b(password|dbname)=", re.IGNORECASE
 )
 
+_USER_ALONE = re.compile(r"[^\[/@:]*:[^/@]*(/|$)")  # and a password, the host forgotten; or a host with an odd port
+
 
 def require_file_name(text: str) -> None:
     """Refuses what was meant to be the URL of a server: as a file it would be made, with a password in its name.
@@ -57,5 +59,5 @@ def require_url(url: str) -> None:
 def malformed(url: str) -> QuestionError:
     """The refusal of a text that is no URL."""
     scheme, separator, rest = without_passwords(re.sub(r"\s", "%20", url)).partition("://")
-    shown = f"{scheme}://..." if separator and ":" in rest and "@" not in rest else f"{scheme}{separator}{rest}"
+    shown = f"{scheme}://..." if _USER_ALONE.match(rest) else f"{scheme}{separator}{rest}"
     return QuestionError(f"{shown!r} is not a database URL", URL_HINT)

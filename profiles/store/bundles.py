@@ -1,6 +1,7 @@
 """Profiles of the store as bundles, and back. A bundle holds tables alone: blocks and fits stay where they are."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 from sqlalchemy.orm import Session
 
@@ -16,6 +17,9 @@ from pega_tune.profiles.store.values import settled
 
 IMPORTED = "imported"
 """What stands for the preset of a sweep that was measured elsewhere."""
+
+CLOCKS_APART = timedelta(days=1)
+"""How far a clock may be ahead of another one before what it dates is refused."""
 
 
 def bundle_of(record: ProfileRecord) -> Bundle:
@@ -42,9 +46,15 @@ def add_bundle(session: Session, bundle: Bundle, host: HostView) -> bool:
     """Stores the profile of a bundle, and what has to be there for it; False if it is there already.
 
     Raises:
-        ImportConflictError: another profile or another sweep has its id.
+        ImportConflictError: another profile or another sweep has its id, or it was made in the future: it would be the
+            newest one for good.
     """
     record = _profile(bundle)
+    if record.created_at > host.now() + CLOCKS_APART:
+        made = record.created_at.isoformat(timespec="minutes")
+        raise ImportConflictError(
+            f"profile {record.profile_id} was made in the future, at {made}", "check the clocks of both hosts"
+        )
     there = session.get(models.Profile, record.profile_id)
     if there is not None:
         if replace(profile_record(there), fits=()) == record:

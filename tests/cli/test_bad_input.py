@@ -88,6 +88,7 @@ CASES = {
     "unknown colocation of a look-up": ((*DECIDE, "--colocation", "moon"), USAGE, "moon"),
     "a period that is no time": ((*DECIDE, "--period", "never"), USAGE, "never"),
     "a period without a unit": ((*DECIDE, "--period", 50), USAGE, "a period of 50 needs a unit"),
+    "a short period without a unit": ((*DECIDE, "--period", 5), USAGE, "a period of 5 needs a unit"),
     "a burst period without a unit": ((*SERVING, "--period", 50), USAGE, "a period of 50 needs a unit"),
     "a budget that is no number": ((*DECIDE, "--budget", "nan"), USAGE, "nan"),
     "more host runs than ranges": ((*DECIDE, "--host-runs", 17), USAGE, "17"),

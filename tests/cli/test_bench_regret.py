@@ -60,12 +60,31 @@ def test_a_named_profile_answers(informed: Program) -> None:
     assert (refused.code, refused.json["error"]["code"]) == (4, "not-found")
 
 
-def test_without_a_profile_the_rule_is_judged_and_nothing_is_stored(program: Program) -> None:
-    result = program(*BENCH, "--count", 1, "--direction", "h2d", "--json")
-    assert result.code == 0, result.stderr
-    assert (result.json["profile"], result.json["tier"]) == (None, "rule")
-    assert "no profile fits" in result.stderr
+@pytest.mark.parametrize("bench", [BENCH, TAIL])
+def test_without_a_profile_there_is_nothing_to_judge(program: Program, bench: tuple[str, ...]) -> None:
+    result = program(*bench, "--count", 1, "--direction", "h2d", "--json")
+    assert (result.code, result.json["error"]["code"]) == (4, "no-profile")
+    assert "no profile fits sim:h200" in result.json["error"]["message"]
+    assert "pega-tune sweep --device sim:h200" in result.json["error"]["message"]
     assert not program.database.exists()
+
+
+def test_directions_without_a_shape_have_no_rows(informed: Program) -> None:
+    file = informed.folder / "shapes.jsonl"
+    file.write_text('{"merged_ranges": 8, "total_bytes": 65536, "direction": "h2d"}\n')
+    result = informed(*BENCH, "--shapes", file)
+    assert result.code == 0, result.stderr
+    table = result.stdout.partition("DIRECTION")[2].splitlines()[1:]
+    assert {line.split()[0] for line in table} == {"h2d"}
+
+
+def test_too_few_claims_are_told_and_what_was_not_claimed_is_not_called_a_failure(informed: Program) -> None:
+    asked = (*TAIL, "--count", 50, "--direction", "h2d", "--within", "1ns")  # of which none is measured
+    result = informed(*asked)
+    assert "instead of 50" in result.stderr
+    assert "a standard sweep has more" in result.stderr
+    (told,) = [line for line in result.stdout.splitlines() if line.startswith("not claimed:")]
+    assert told.split(maxsplit=2)[2] == "in 0 of 0 something kept the budget, in 0 auto did"
 
 
 def test_shapes_of_a_file_are_judged_instead(informed: Program) -> None:
@@ -110,6 +129,7 @@ def test_claims_are_checked_beside_decode(informed: Program) -> None:
         assert kept or not shape["kept"]
     table = informed(*TAIL, "--shapes", file).stdout.splitlines()
     assert any(line.startswith("claims kept:") for line in table)
+    assert "instead of" not in result.stderr  # as many as the file has
     assert any(line.startswith("auto ") for line in table)
 
 
@@ -137,9 +157,9 @@ def test_what_makes_no_sense_is_refused(program: Program, options: tuple[object,
 
 
 @pytest.mark.parametrize("fault", ["throttled", "contended"])
-def test_a_disturbed_device_is_flagged(program: Program, fault: str) -> None:
+def test_a_disturbed_device_is_flagged(informed: Program, fault: str) -> None:
     asked = ("--count", 1, "--direction", "h2d", "--json")
-    result = program("bench", "regret", "--device", f"sim:h200+{fault}", *asked)
+    result = informed("bench", "regret", "--device", f"sim:h200+{fault}", *asked)
     assert result.code == 5
     assert result.json["flags"] == [fault]
     assert fault in result.stderr

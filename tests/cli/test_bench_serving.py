@@ -2,7 +2,6 @@
 
 import pytest
 
-from pega_tune.kernels.plan import plan_from_json
 from tests.helpers.cli import Program, interrupted
 
 BENCH = ("bench", "serving", "--device", "sim:h200", "--rounds", 1)
@@ -30,10 +29,11 @@ def test_by_default_rules_and_best_plans_are_compared_in_two_colocations(program
         assert {row["kind"] for row in rows} == {"plan", "static"}
         assert len({row["name"] for row in rows}) == len(rows)
     assert [best["colocation"] for best in document["best"]] == list(places)
-    names = {plan_from_json(row["plan"]).key for row in document["rows"]}
     for best in document["best"]:
+        plans = {row["name"]: row["plan"] for row in document["rows"] if row["colocation"] == best["colocation"]}
         assert best.keys() == {"colocation", "throughput", "balanced", "tail-bounded", "strict"}
-        assert {best[word]["name"] for word in best if word != "colocation"} <= names
+        for word in best.keys() - {"colocation"}:
+            assert plans[best[word]["name"]] == best[word]["plan"]
 
 
 def test_rows_have_the_keys_that_are_fixed(program: Program) -> None:
@@ -85,6 +85,22 @@ def test_the_table_is_marked_as_simulated_and_begins_with_the_baseline(program: 
     ]  # fmt: skip
 
 
+def test_the_best_are_named_as_their_rows_are(program: Program) -> None:
+    lines = program(*BENCH, "--colocation", "time-sliced", "--compare", "rules").stdout.splitlines()
+    rows = {line.split()[0] for line in lines if " static " in line}
+    best = [line.partition(": ")[2].split()[0] for line in lines if line.startswith("best ")]
+    assert len(best) == 4
+    assert set(best) <= rows
+    assert any(line.startswith("best strict: one-batch-call (2 x batch), which ") for line in lines)
+
+
+def test_shares_of_mps_without_mps_are_refused_by_their_cause(program: Program) -> None:
+    result = program(*BENCH, "--compare", "mps-shares")
+    assert result.code == 2
+    assert "mps is not among the colocations (time-sliced, same-context)" in result.errors[-1]
+    assert "--colocation mps" in result.errors[-1]
+
+
 def test_a_rate_makes_the_period(program: Program) -> None:
     # 64 MiB each way, 2.5 GiB a second
     document = program(*FEW, "--rate", "2.5GiB", "--json").json
@@ -103,7 +119,7 @@ def test_ranges_layout_and_decode_are_the_users(program: Program) -> None:
     document = program(*FEW, *asked, "--json").json
     assert (document["ranges"], document["range_bytes"], document["layout"]) == (512, 16_384, "runs:4")
     assert (document["model"], document["seed"]) == ("small", 3)
-    assert {row["direction"] for row in document["rows"]} == {"h2d", "d2h"}
+    assert {row["direction"] for row in document["rows"]} == {"h2d", "d2h", "both"}
 
 
 def test_everything_can_be_compared(program: Program) -> None:
@@ -116,7 +132,7 @@ def test_everything_can_be_compared(program: Program) -> None:
 def test_too_few_steps_make_no_claim_and_that_is_told_once_a_block(program: Program) -> None:
     result = program(*FEW)
     warnings = [line for line in result.stderr.splitlines() if "no claim about p99" in line]
-    assert len(warnings) == 2
+    assert len(warnings) == 3
     assert all("of 2 rows" in warning for warning in warnings)
     enough = program("bench", "serving", "--device", "sim:h200", *FEW[6:], "--json")
     assert "no claim" not in enough.stderr

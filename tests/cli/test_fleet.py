@@ -119,7 +119,13 @@ def test_a_list_tells_of_each_class(measured: Host, new: Host, shared: Place) ->
     assert (listed["simulated"], listed["suspect"], len(listed["hosts"])) == (True, False, 1)
     assert listed["age_s"] > 0
     assert profile["id"] in new("fleet", "list", "--fleet", shared.url).stdout
-    assert measured("fleet", "list", "--json").json["classes"][0]["profile"] == profile["id"]
+
+
+@pytest.mark.parametrize("command", ["push", "pull", "list"])
+def test_a_fleet_must_be_named(new: Host, command: str) -> None:
+    result = new("fleet", command)
+    assert result.code == USAGE
+    assert "--fleet" in result.stderr
 
 
 def test_drafts_stay_where_they_are(measured: Host, shared: Place) -> None:

@@ -8,14 +8,21 @@ COMMANDS = (
     ("shape",),
     ("sweep",),
     ("decide",),
+    ("verify",),
     ("export",),
     ("import",),
     ("sweeps", "list"),
     ("sweeps", "show"),
+    ("sweeps", "export"),
     ("profiles", "list"),
     ("profiles", "show"),
     ("bench", "transfer"),
+    ("bench", "serving"),
+    ("bench", "regret"),
     ("bench", "lookup"),
+    ("fleet", "push"),
+    ("fleet", "pull"),
+    ("fleet", "list"),
     ("db", "upgrade"),
     ("db", "current"),
     ("db", "check"),
@@ -38,6 +45,25 @@ def test_every_command_explains_itself(program: Program, command: tuple[str, ...
     assert result.code == 0
     assert result.stdout.startswith(f"Usage: {' '.join(('pega-tune', *command))}")
     assert result.stderr == ""
+    assert "...}" not in result.stdout  # what may be repeated is marked by the parser, not by its name, too
+    assert "[[" not in result.stdout
+
+
+@pytest.mark.parametrize(
+    "group", [(), *sorted({command[:1] for command in COMMANDS if len(command) > 1})], ids=" ".join
+)
+def test_every_summary_of_a_command_is_whole(program: Program, group: tuple[str, ...]) -> None:
+    summaries = program(*group, "--help").stdout.partition("Commands:")[2].splitlines()
+    assert any(line.strip() for line in summaries)
+    assert not [line for line in summaries if "..." in line]
+
+
+@pytest.mark.parametrize("command", ["sweep", "verify", "decide", "bench regret"])
+def test_the_unit_of_a_budget_is_told(program: Program, command: str) -> None:
+    told = " ".join(program(*command.split(), "--help").stdout.partition("--budget")[2].split())
+    fraction = command in ("decide", "bench regret")
+    assert told.startswith("F " if fraction else "TIME ")
+    assert ("fraction of a decode step" if fraction else "A duration") in told.partition(" --")[0]
 
 
 def test_without_a_command_the_help_is_shown(program: Program) -> None:

@@ -51,7 +51,7 @@ def test_a_setting_is_chosen_for_a_mix_and_told_with_its_cost(
 def test_without_a_mix_there_is_no_setting(informed: Program, profile: str, form: str) -> None:
     result = informed("export", profile, "--format", form)
     assert (result.code, result.stdout, len(result.errors)) == (USAGE, "", 1)
-    assert "--shapes" in result.stderr
+    assert "--shapes FILE; `pega-tune shape` prints the lines of such a file" in result.stderr
 
 
 def test_what_makes_no_sense_is_bad_usage(informed: Program, profile: str, mix: Path) -> None:

@@ -29,6 +29,13 @@ def test_load_and_save_of_a_model_are_lines_of_a_shapes_file(program: Program) -
     assert "16 blocks: 1152 ranges of 32 KiB, 16 host runs" in result.stderr
 
 
+def test_one_of_a_kind_is_told_as_one(program: Program) -> None:
+    notes = program(*QWEN[:-1], 1, "--layout", "block-first", "--block-tokens", 1, "--layers", 1).stderr
+    assert "model: 1 layer, " in notes
+    assert "in blocks of 1 token\n" in notes
+    assert "1 block: 1 range of 4 KiB, 1 host run\n" in notes
+
+
 def test_in_json_mode_the_shapes_are_in_one_document(program: Program) -> None:
     document = program(*QWEN, "--json").json
     assert document["shapes"] == [json.loads(line) for line in program(*QWEN).stdout.splitlines()]

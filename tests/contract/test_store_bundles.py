@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pega_tune.profiles.bundle.document import Bundle, read, write
 from pega_tune.profiles.policy.auto import Auto
 from pega_tune.profiles.policy.live import LiveAuto, Surroundings
 from pega_tune.profiles.policy.terms import Tier
-from pega_tune.profiles.store.bundles import IMPORTED, bundle_of
+from pega_tune.profiles.store.bundles import CLOCKS_APART, IMPORTED, bundle_of
 from pega_tune.profiles.store.errors import ImportConflictError, SweepRunningError
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
@@ -83,6 +84,14 @@ def test_another_profile_of_the_same_id_is_refused_and_changes_nothing(store: St
         store.import_bundle(other)
     assert place.counts() == before
     assert bundle_of(store.profile("abc123")) == bundle()
+
+
+def test_a_profile_of_the_future_is_refused(store: Store) -> None:
+    soon, later = (host_view().now() + CLOCKS_APART + timedelta(minutes=minutes) for minutes in (-5, 5))
+    with pytest.raises(ImportConflictError, match="in the future"):
+        store.import_bundle(bundle(created_at=later))
+    assert not store.profiles()
+    assert store.import_bundle(bundle(created_at=soon))
 
 
 @pytest.mark.parametrize(

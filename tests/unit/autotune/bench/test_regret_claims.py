@@ -60,6 +60,7 @@ def test_bursts_are_drawn_until_there_are_claims_enough() -> None:
     plan = plan_claims(ClaimsRequest(count=8), _auto(_option(DIRECT, 0.0), most_ranges=256), capabilities())
     claimed = [burst.decision.budget_met for burst in plan.bursts]
     assert claimed == [True] * 8 + [False] * (8 // CLAIMS_PER_REST)
+    assert (plan.claims, plan.is_short) == (8, False)
     assert all((burst.held_out.shape.merged_ranges <= 256) == burst.decision.budget_met for burst in plan.bursts)
     assert plan.estimate_s > 0
 
@@ -67,6 +68,7 @@ def test_bursts_are_drawn_until_there_are_claims_enough() -> None:
 def test_without_claims_a_few_bursts_are_measured_all_the_same() -> None:
     plan = plan_claims(ClaimsRequest(count=8), SILENT, capabilities())
     assert [burst.decision.budget_met for burst in plan.bursts] == [False, False]
+    assert (plan.claims, plan.is_short, plan.drawn > 100) == (0, True, True)
 
 
 def test_a_users_shapes_are_measured_whatever_is_claimed() -> None:
@@ -76,6 +78,7 @@ def test_a_users_shapes_are_measured_whatever_is_claimed() -> None:
     assert [burst.held_out.shape for burst in plan.bursts] == [FEW, ORDERED]
     assert [str(burst.held_out.layout) for burst in plan.bursts] == ["shuffled", "host-ordered"]
     assert plan.too_large == 1
+    assert not plan.is_short
 
 
 @pytest.mark.parametrize(
@@ -147,5 +150,5 @@ def test_nothing_is_begun_when_the_time_is_up() -> None:
     done: list[Burst] = []
     none = check_all(plan, PROMISING, engine, 0.0, done.append)
     assert (none.bursts, none.too_late, done) == ((), 2, [])
-    whole = check_all(ClaimsPlan(request, plan.bursts[:1], 3), PROMISING, engine, HOURS_S, done.append)
+    whole = check_all(ClaimsPlan(request, plan.bursts[:1], 3, 2), PROMISING, engine, HOURS_S, done.append)
     assert (len(whole.bursts), whole.too_late, whole.too_large, len(done)) == (1, 0, 3, 1)

@@ -46,6 +46,7 @@ def test_claims_are_counted() -> None:
     summary = summarise_claims(bursts)
     assert (summary.claimed, summary.broken) == (3, 2)
     assert (summary.unclaimed, summary.missed, summary.missed_with_evidence) == (3, 2, 1)
+    assert summary.missed_kept == 1
     assert summary.outside == 2
 
 

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from pega_tune.autotune.bench.serving import BenchResult, chosen, measure, undisturbed_step_s
+from pega_tune.autotune.bench.serving import BenchResult, chosen, measure, name_of, undisturbed_step_s
 from pega_tune.autotune.bench.serving_groups import MPS_SHARES, SLEEPS_S, Group
 from pega_tune.autotune.bench.serving_plan import MAX_BEST, BenchBlock, plan_serving_bench, survivors
 from pega_tune.autotune.bench.serving_request import ServingBenchRequest
@@ -42,6 +42,7 @@ def _result(request: ServingBenchRequest, *best: PlanPair, faults: tuple[str, ..
         {"colocations": (Colocation.IDLE,)},
         {"colocations": ()},
         {"groups": ()},
+        {"groups": (Group.RULES, Group.MPS_SHARES)},  # and mps is not among the colocations
         {"ranges": 0},
         {"ranges": 4, "layout": NamedLayout.parse("runs:9")},
     ],
@@ -82,12 +83,30 @@ def test_sleeps_directions_and_decode_priority_have_blocks_of_their_own() -> Non
     request = replace(FEW, groups=(Group.SLEEP, Group.DIRECTIONS, Group.DECODE_PRIORITY))
     blocks = {planned.label: planned.block for planned in _planned(request)}
     assert list(blocks) == [
-        *(f"sleep {us} us" for us in (0, 25, 50, 100)), "h2d alone", "d2h alone", "decode priority -5"
+        "", *(f"sleep {us} us" for us in (25, 50, 100)), "h2d alone", "d2h alone", "decode priority -5"
     ]  # fmt: skip
-    assert [b.pacing.sleep_s for b in blocks.values()][: len(SLEEPS_S)] == list(SLEEPS_S)
+    assert [b.pacing.sleep_s for b in blocks.values()][: 1 + len(SLEEPS_S)] == [0.0, *SLEEPS_S]
     assert (blocks["h2d alone"].shape.direction, blocks["d2h alone"].shape.direction) == (Direction.H2D, Direction.D2H)
     assert blocks["decode priority -5"].decode == replace(FEW.decode, stream_priority=-5)
     assert len({block.key for block in blocks.values()}) == len(blocks)
+
+
+@pytest.mark.parametrize("group", [Group.SLEEP, Group.DIRECTIONS, Group.DECODE_PRIORITY, Group.MPS_SHARES])
+def test_what_has_blocks_of_its_own_is_measured_without_the_difference_too(group: Group) -> None:
+    request = replace(FEW, colocations=(Colocation.MPS,), groups=(group,))
+    main, *apart = _planned(request)
+    assert (main.label, main.block.mps, main.block.decode) == ("", request.mps, request.decode)
+    assert (main.block.pacing, main.block.shape.direction) == (request.pacing, Direction.BOTH)
+    assert apart
+    for planned in apart:
+        legs = [leg.load if isinstance(leg, PlanPair) else leg for leg in (e.plan for e in planned.entries)]
+        assert legs == [e.plan.load for e in main.entries if isinstance(e.plan, PlanPair)]
+
+
+def test_without_stream_priorities_that_of_decode_cannot_be_compared() -> None:
+    request = replace(FEW, groups=(Group.DECODE_PRIORITY,))
+    with pytest.raises(UsageError, match="nothing of decode-priority fits this device"):
+        plan_serving_bench(request, replace(capabilities(), priorities=()))
 
 
 def test_rounds_are_as_asked_or_enough_for_a_tail() -> None:
@@ -124,6 +143,7 @@ def test_objectives_choose_among_all_rows_whoever_ships_them() -> None:
     choice = chosen(result, Objective.STRICT)
     assert choice is not None
     assert choice.option.plan in in_time
+    assert name_of(result, choice.option.plan) in {row.name for row in result.rows if row.same_as is None}
     assert choice.option.predicted.stall_s == min(max(0.0, one.stall.p95_s) for one in in_time.values())
     alone = chosen(_result(replace(FEW, groups=(Group.RULES,))), Objective.STRICT)
     assert alone is not None
@@ -181,14 +201,19 @@ def test_equal_seeds_give_equal_rows() -> None:
 
 def test_nothing_to_compare_is_refused() -> None:
     request = ServingBenchRequest(groups=(Group.DMA_CHUNKS,))
-    with pytest.raises(UsageError, match="nothing of dma-chunks fits ranges that are shuffled"):
+    with pytest.raises(UsageError, match="fits this device and ranges that are shuffled"):
         plan_serving_bench(request, capabilities())
+
+
+def test_everything_can_be_compared_where_there_is_no_mps() -> None:
+    blocks = _planned(replace(FEW, groups=tuple(Group)))
+    assert {planned.block.mps for planned in blocks} == {MpsShare()}
 
 
 def test_shares_are_compared_under_mps_alone() -> None:
     request = ServingBenchRequest(groups=(Group.MPS_SHARES,), colocations=(Colocation.MPS, Colocation.TIME_SLICED))
     blocks = plan_serving_bench(request, capabilities())
     assert {planned.block.colocation for planned in blocks} == {Colocation.MPS}
-    assert tuple(planned.block.mps for planned in blocks) == MPS_SHARES
-    assert [planned.label for planned in blocks] == [str(share) for share in MPS_SHARES]
+    assert tuple(planned.block.mps for planned in blocks) == (MpsShare(), *MPS_SHARES)
+    assert [planned.label for planned in blocks] == ["", *(str(share) for share in MPS_SHARES)]
     assert str(MpsShare(25)) == "25 % of threads"

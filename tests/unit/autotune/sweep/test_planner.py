@@ -3,10 +3,11 @@ import pytest
 from pega_tune.autotune.engine import TransferBlock
 from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.autotune.sweep.confirm_tasks import BLOCK_S, plan_confirmation
+from pega_tune.autotune.sweep.events import ROOM
 from pega_tune.autotune.sweep.keys import block_key, block_seed, confirms, final_key, is_final, survey_key
 from pega_tune.autotune.sweep.planner import PlannedBlock, plan_sweep
 from pega_tune.autotune.sweep.plans import legs_of
-from pega_tune.autotune.sweep.presets import PRESETS, Preset
+from pega_tune.autotune.sweep.presets import PRESETS, Preset, find_preset
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.autotune.sweep.serving_tasks import PlannedServing
 from pega_tune.errors import DeviceError
@@ -37,6 +38,13 @@ def test_the_estimate_leaves_room_in_the_budget(preset: Preset) -> None:
     assert plan.budget_s == preset.budget_s
     # On an H200 a quick sweep took 0.90 to 0.98 of its estimate.
     assert plan.estimate_s < 0.96 * plan.budget_s
+
+
+def test_what_is_asked_for_beyond_a_preset_gets_its_time() -> None:
+    every = tuple(Colocation)[1:]
+    plan = plan_sweep(SweepRequest("standard", colocations=every), capabilities(backends=ALL))
+    assert plan.estimate_s > find_preset("standard").budget_s
+    assert plan.budget_s == pytest.approx(ROOM * plan.estimate_s)
 
 
 def test_the_same_request_plans_the_same_blocks() -> None:

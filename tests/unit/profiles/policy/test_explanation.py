@@ -81,6 +81,12 @@ def test_outside_what_was_measured_the_shape_is_named():
     assert explained.warnings[:-1] == explained.decision.warnings[:-1]
 
 
+def test_one_range_of_one_byte_is_told_as_one():
+    explained = auto(one_way(range_edges=(1, 2), cells=(one_way().cells * 2))).explain(1, 1, "h2d", colocation="idle")
+    assert "1 range of 1 byte (1 in all) lies outside" in explained.warnings[-1]
+    assert "cell of 1 range of 1 to 4095 bytes" in explained.decision.why
+
+
 def test_the_rule_considers_nothing():
     explained = Auto.rule_only().explain(16384, 64 * MIB)
     assert (explained.considered, explained.cell, explained.blocks, explained.age_s) == ((), None, (), None)

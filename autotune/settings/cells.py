@@ -43,7 +43,8 @@ class MeasuredTimes:
 class Foreseen:
     """The times of N plans for D shapes, of one direction, whose ranges lie as those that were measured.
 
-    A time is known if the plan has a curve of its own, or was measured at the nearest shape that was.
+    A time is known if the plan has a curve of its own, or was measured at the nearest shape that was. No curve leads
+    past the fastest at which anything was seen to move bytes.
 
     Attributes:
         plans: those that were measured.
@@ -55,7 +56,8 @@ class Foreseen:
         nearest = np.argmin(found.apart, axis=1)
         own = np.array([isinstance(curves.plans.get(plan), Curve) for plan in seen.plans])
         known: NDArray[np.bool_] = own[:, None] | found.measured[:, nearest]
-        self._times_s = np.where(known, found.times_s, np.nan)
+        least_s = np.array([shape.moved_bytes for shape in shapes]) / _fastest(seen)
+        self._times_s = np.where(known, np.maximum(found.times_s, least_s), np.nan)
         self._shapes = shapes
         self._index: dict[AnyPlan, int] = {plan: i for i, plan in enumerate(seen.plans)}
         self.plans = seen.plans
@@ -75,3 +77,8 @@ class Foreseen:
         for plan, index in self._index.items():
             if np.isfinite(self._times_s[index, column]):
                 yield launched(plan, self._shapes[column]), float(self._times_s[index, column])
+
+
+def _fastest(seen: Observations) -> float:
+    """The highest rate at which a plan has moved bytes, in bytes per second."""
+    return max(seen.shapes[i].moved_bytes / time_s for times_s in seen.times_s for i, time_s in times_s.items())

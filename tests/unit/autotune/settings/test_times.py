@@ -13,6 +13,7 @@ from pega_tune.autotune.sweep.plans import pegaflow_kernel
 from pega_tune.kernels.plan import Backend, CopyPlan, PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.table import CompiledPolicy, Option, Predicted
+from pega_tune.profiles.policy.terms import Hint
 from tests.helpers.bundles import table
 from tests.helpers.recordings import load
 from tests.helpers.timed_plans import counted, times_of
@@ -85,6 +86,20 @@ def test_between_measured_shapes_times_lie_between_and_what_was_never_measured_i
     strange = kernel(Variant.WARP, 3, 96)
     assert not times.is_known(strange, strange)
     assert times.source.plans >= {direct(), NARROW}
+
+
+@pytest.mark.parametrize("direction", Direction)
+def test_no_curve_leads_past_the_fastest_that_was_seen(direction):
+    far = [counted(n, nbytes, direction) for n in (64, 4096, 65536) for nbytes in (16 << 10, 256 << 10, 4 << 20)]
+    mix = Mix.of(far)
+    (seen,) = (s for s in observe(RECORDED.blocks) if s.direction is direction and s.hint is Hint.NONE)
+    rates = [seen.shapes[i].moved_bytes / time_s for times_s in seen.times_s for i, time_s in times_s.items()]
+    source = MeasuredTimes([seen], mix)
+    moved = np.array([shape.moved_bytes for shape in mix.shapes])
+    for plan in seen.plans:
+        times_s = source.times_s(plan, direction)
+        known = np.isfinite(times_s)
+        assert (moved[known] / times_s[known] <= 1.000001 * max(rates)).all()
 
 
 def test_a_direction_that_was_not_measured_is_unknown():

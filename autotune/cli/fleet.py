@@ -34,7 +34,10 @@ PulledDeviceOption = Annotated[
 
 @app.command("push")
 def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: FleetOption = None) -> None:
-    """Give published profiles of this host to the fleet."""
+    """Give published profiles of this host to the fleet.
+
+    Exit code 4: one was refused; the others are there.
+    """
     from pega_tune.autotune.fleet.exchange import patient_host, push
     from pega_tune.profiles.store.store import Store
 
@@ -46,6 +49,8 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
         {"pushed": [_passed_document(each) for each in passed]},
         table(("PROFILE", "DEVICE", ""), (_passed_row(each) for each in passed)),
     )
+    if any(each.refused for each in passed):
+        raise typer.Exit(ExitCode.DATA)
 
 
 @app.command("pull")
@@ -119,11 +124,17 @@ def _warn(session: Session, pulled: Pulled) -> None:
 
 
 def _passed_document(passed: Passed) -> dict[str, Any]:
-    return {"profile": passed.profile.profile_id, "device": passed.profile.device.uuid, "added": passed.added}
+    return {
+        "profile": passed.profile.profile_id,
+        "device": passed.profile.device.uuid,
+        "added": passed.added,
+        "refused": passed.refused or None,
+    }
 
 
 def _passed_row(passed: Passed) -> tuple[str, ...]:
-    return passed.profile.profile_id, passed.profile.device.uuid, "pushed" if passed.added else "was there already"
+    outcome = f"refused: {passed.refused}" if passed.refused else "pushed" if passed.added else "was there already"
+    return passed.profile.profile_id, passed.profile.device.uuid, outcome
 
 
 def _pulled_document(pulled: Pulled) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.bundle.document import Bundle
 from pega_tune.profiles.policy.compiled import digest
+from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.matching import fit
 from pega_tune.profiles.policy.terms import ProfileState, Tier
 from pega_tune.profiles.store.bundles import bundle_of
-from pega_tune.profiles.store.errors import RecordDamagedError
+from pega_tune.profiles.store.errors import ImportConflictError, RecordDamagedError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
 from pega_tune.profiles.store.store import Store
@@ -28,15 +29,17 @@ class NotPublishedError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """A profile that went from one database to another.
+    """A profile that was to go from one database to another.
 
     Attributes:
         profile: as it was read.
-        added: False if it was there already.
+        added: False if it was there already, or was refused.
+        refused: why, one line; empty if it is there now.
     """
 
     profile: ProfileRecord
     added: bool
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,8 @@ def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, 
 
     Raises:
         NotPublishedError: one of those named is not published, or none is.
-        DataError: a database refuses; what was passed on before stays.
+        DataError: a database does not answer; what was passed on before stays. A profile that is refused keeps no other
+            one back.
     """
     named = tuple(source.profile(each) for each in ids)
     for profile in named:
@@ -84,7 +88,7 @@ def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, 
     chosen = named or tuple(each for each in source.profiles() if each.state is ProfileState.PUBLISHED)
     if not chosen:
         raise NotPublishedError("there is no published profile here", "run pega-tune sweep")
-    return tuple(Passed(profile, _store(_load(profile, source), fleet)) for profile in chosen)
+    return tuple(_pass_on(profile, source, fleet) for profile in chosen)
 
 
 def pull(fleet_url: str, local: Store, device: DeviceFacts, host: HostView | None = None) -> Pulled:
@@ -114,6 +118,13 @@ class _Load:
 
     bundle: Bundle
     checks: tuple[EvidenceRecord, ...]
+
+
+def _pass_on(profile: ProfileRecord, source: Store, fleet: Store) -> Passed:
+    try:
+        return Passed(profile, _store(_load(profile, source), fleet))
+    except (ImportConflictError, PolicyFormatError, RecordDamagedError) as error:
+        return Passed(profile, added=False, refused=error.message)
 
 
 def _load(profile: ProfileRecord, source: Store) -> _Load:

@@ -60,7 +60,7 @@ def add_bundle(session: Session, bundle: Bundle, host: HostView) -> bool:
         if replace(profile_record(there), fits=()) == record:
             return False
         raise ImportConflictError(
-            f"there is another profile {record.profile_id} in the database", "remove the one that is not wanted"
+            f"there is another profile {record.profile_id} in the database", "it stays; --db names another database"
         )
     _add_board(session, bundle)
     _require_sweep(session, bundle, host)

@@ -65,7 +65,7 @@ def new(ask: Callable[..., Result], tmp_path: Path) -> Host:
 def test_a_profile_answers_on_another_host_as_on_its_own(measured: Host, new: Host, shared: Place) -> None:
     (profile,) = measured("profiles", "list", "--json").json["profiles"]
     pushed = measured("fleet", "push", "--fleet", shared.url, "--json")
-    assert pushed.json == {"pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True}]}
+    assert pushed.json == {"pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True, "refused": None}]}
     (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
     assert (pulled["profile"], pulled["tier"], pulled["added"], pulled["kept"]) == (profile["id"], "board", True, None)
     there, here = (host("decide", *ASKED).json for host in (new, measured))
@@ -78,6 +78,19 @@ def test_twice_is_once(measured: Host, new: Host, shared: Place) -> None:
         (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
         assert (pushed["added"], pulled["added"]) == (added, added)
     assert shared.counts()["profile"] == counts(new.path)["profile"] == 1
+
+
+def test_a_profile_that_is_refused_does_not_keep_the_others_back(measured: Host, shared: Place) -> None:
+    (first,) = (each["id"] for each in measured("profiles", "list", "--json").json["profiles"])
+    with Store.open(shared.url) as fleet, Store.open(sqlite_url(measured.path)) as local:
+        fleet.import_bundle(bundle(profile_id=first))
+        local.import_bundle(bundle(profile_id="another", sweep_id="other"))
+    result = measured("fleet", "push", "--fleet", shared.url, "--json")
+    assert result.code == DATA
+    pushed = {each["profile"]: (each["added"], each["refused"]) for each in result.json["pushed"]}
+    assert pushed["another"] == (True, None)
+    assert "there is another profile" in pushed[first][1]
+    assert "refused: there is another" in measured("fleet", "push", "--fleet", shared.url).stdout
 
 
 def test_the_last_good_profile_is_kept_when_the_fleet_cannot_be_reached(

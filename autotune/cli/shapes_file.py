@@ -62,11 +62,15 @@ def shape_document(shape: TransferShape) -> dict[str, Any]:
 
 def _counted(line: str, where: str) -> CountedShape:
     try:
-        data = json.loads(line)
+        data = json.loads(line, object_pairs_hook=_object)
+    except UsageError as error:
+        raise DataError(f"{where}: {error.message}", _HINT) from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where}: not JSON", _HINT) from error
-    if not isinstance(data, dict) or not data.keys() >= _NEEDED:
+    if not isinstance(data, dict):
         raise DataError(f"{where}: not a transfer shape", _HINT)
+    if missing := _NEEDED - data.keys():
+        raise DataError(f"{where}: a shape needs {' and '.join(sorted(missing))}", _HINT)
     unknown = data.keys() - _KEYS
     if unknown:
         known = ", ".join(sorted(_KEYS - _NEEDED))
@@ -75,6 +79,14 @@ def _counted(line: str, where: str) -> CountedShape:
         return CountedShape(_shape(data), _count("count", data.get("count", 1)))
     except UsageError as error:
         raise DataError(f"{where}: {error.message}", error.hint) from error
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises UsageError if a key occurs twice: which of the two was meant, nobody knows."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise UsageError("a key occurs twice")
+    return data
 
 
 def _shape(data: Mapping[str, Any]) -> TransferShape:

@@ -52,7 +52,9 @@ def test_both_is_the_direction_of_a_line_that_names_none(tmp_path: Path) -> None
     [
         ("{", "not JSON"),
         ("[]", "not a transfer shape"),
-        ({"merged_ranges": 4}, "not a transfer shape"),
+        ({"merged_ranges": 4}, "a shape needs total_bytes"),
+        ("{}", "a shape needs merged_ranges and total_bytes"),
+        ('{"merged_ranges": 4, "total_bytes": 64, "total_bytes": 128}', "a key occurs twice"),
         ({**LINE, "range_bytes": 9}, 'a shape has no "range_bytes"'),
         ({**LINE, "direction": "up"}, 'not "up"'),
         ({**LINE, "direction": []}, "not []"),

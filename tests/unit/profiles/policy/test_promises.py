@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pega_tune.autotune.sweep.plans import allowed, legs_of, pegaflow_kernel
@@ -109,9 +109,11 @@ def test_a_longer_period_never_takes_a_promise_back(answerer, shape, objective, 
 
 
 @given(one_table(), shapes, st.sampled_from(Objective), periods_s)
+@settings(max_examples=400)  # most of which claim nothing
 def test_what_is_claimed_is_predicted(answerer, shape, objective, period_s):
     decision = ask(answerer, shape, H2D, objective=objective, period_s=period_s, budget=0.5)
-    assume(decision.budget_met)
+    if not decision.budget_met:
+        return
     option = decision.basis.choice.option
     assert option.predicted.latency_s < period_s
     if objective is not Objective.THROUGHPUT:

@@ -9,16 +9,20 @@ import typer
 
 from pega_tune.autotune.cli.export_formats import BUNDLE_FORMAT, FORMATS, ExportRequest, exporter
 from pega_tune.autotune.cli.export_settings import idle_blocks, require_mix
+from pega_tune.autotune.cli.options import named_file
 from pega_tune.autotune.cli.output import fields
 from pega_tune.autotune.cli.session import Session, session_of
+from pega_tune.autotune.cli.stored import profile_named
 from pega_tune.autotune.cli.units import format_time
 from pega_tune.errors import UsageError
-from pega_tune.profiles.policy.terms import Runtime, parse_word
+from pega_tune.profiles.policy.terms import ProfileState, Runtime, parse_word
 
 if TYPE_CHECKING:
     from pega_tune.autotune.cli.export_formats import Exported
     from pega_tune.profiles.bundle.document import Bundle
     from pega_tune.profiles.bundle.keys import SigningKey
+
+_STDOUT = Path("-")
 
 ProfilesArgument = Annotated[
     list[str], typer.Argument(metavar="ID", help="Ids of profiles, or prefixes that no other has.")
@@ -49,7 +53,7 @@ def export_profile(
         Path | None, typer.Option(metavar="FILE", help="Transfers to choose settings for; a JSON object on each line.")
     ] = None,
     file: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to.  [default: stdout]")
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout, the default.")
     ] = None,
     sign: Annotated[
         Path | None, typer.Option(metavar="KEY", help="Sign the bundle with this Ed25519 key, a PEM file.")
@@ -71,9 +75,10 @@ def export_profile(
         raise UsageError("a bundle is one whole profile", "name one profile, and leave --runtime and --shapes out")
     asked = None if runtime is None else parse_word(Runtime, runtime)
     key = _signing_key(sign)
-    with session.read_store() as store:
-        found = tuple(bundle_of(store.profile(each)) for each in ids)
-        blocks = idle_blocks(store, form, found[0].sweep_id)
+    file = None if file == _STDOUT else file
+    named = tuple(profile_named(session, each) for each in ids)
+    found = tuple(bundle_of(each.record) for each in named)
+    blocks = idle_blocks(session, form, named[0])
     for bundle in found:
         _warn(session, bundle)
     if form == BUNDLE_FORMAT:
@@ -131,10 +136,13 @@ def import_profile(
 
     session = session_of(context)
     trusted = None if trust is None else read_trusted_key(trust)
-    bundle = read_bundle(file, trusted)
+    bundle = read_bundle(named_file(file), trusted)
     with session.write_store(create=True) as store:
         added = store.import_bundle(bundle)
+        stored = store.profile(bundle.profile_id)
     _warn(session, bundle)
+    if stored.state is not bundle.state:
+        session.output.warn(f"here it is {stored.state}: pega-tune profiles retire {bundle.profile_id} --undo")
     if bundle.signed_by and trusted is None:
         session.output.warn("it is signed, and nobody checked it: --trust PUBKEY does")
     signed_by = trusted.fingerprint if trusted else None
@@ -150,8 +158,10 @@ def import_profile(
 def _warn(session: Session, bundle: Bundle) -> None:
     if bundle.device.simulated:
         session.output.warn(f"SIMULATED: the profile is of {bundle.device.uuid}, and answers for no real device")
-    if bundle.reasons:
-        session.output.warn(f"the profile is a {bundle.state}, not published: {'; '.join(bundle.reasons)}")
+    if bundle.state is not ProfileState.PUBLISHED:
+        kind = "retired" if bundle.state is ProfileState.RETIRED else f"a {bundle.state}, not published"
+        why = "; ".join(bundle.reasons) or "no reason is given"
+        session.output.warn(f"the profile is {kind}, and decide does not use it: {why}")
 
 
 def _summary(bundle: Bundle) -> dict[str, Any]:

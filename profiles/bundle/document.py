@@ -14,6 +14,7 @@ from pega_tune.profiles.bundle import checks
 from pega_tune.profiles.bundle.errors import BundleError
 from pega_tune.profiles.bundle.facts import parse_facts
 from pega_tune.profiles.bundle.keys import SigningKey, TrustedKey
+from pega_tune.profiles.bundle.limits import require_plausible
 from pega_tune.profiles.bundle.schema import CURRENT, Schema
 from pega_tune.profiles.bundle.signature import Signature
 from pega_tune.profiles.bundle.strict_json import canonical, parse
@@ -28,12 +29,16 @@ MAX_POLICY_BYTES = 512 << 10
 
 MAX_REASONS = 1000
 
+NOTICE = "SIMULATED: this profile is of a model, and answers for no real device"
+"""What the text of a simulated profile says, for whoever reads it. Files from before it was written lack it."""
+
 _LONGEST_MESSAGE = 300
 
 _SEAL = "sha256"
 _SIGNATURE = "signature"
 """The digest covers neither of the two, so that signing changes nothing else."""
 
+_NOTICE = "notice"
 _KEYS = (
     "schema",
     "profile_id",
@@ -100,6 +105,8 @@ def to_document(bundle: Bundle, key: SigningKey | None = None) -> dict[str, Any]
         "method_version": bundle.method_version,
         "policy": {"sha256": digest(bundle.compiled), "tables": b64encode(bundle.compiled).decode()},
     }
+    if bundle.device.simulated:
+        content[_NOTICE] = NOTICE
     text = _canonical(content)
     document = {**content, _SEAL: hashlib.sha256(text).hexdigest()}
     return document if key is None else {**document, _SIGNATURE: key.sign(text).to_json()}
@@ -157,10 +164,13 @@ def _require_signature(signature: Signature | None, trusted: TrustedKey, covered
 
 
 def _bundle(content: Mapping[str, Any]) -> Bundle:
-    members = checks.mapping("the bundle", content, _KEYS)
+    noticed = _NOTICE in content
+    members = checks.mapping("the bundle", content, (*_KEYS, _NOTICE) if noticed else _KEYS)
     device = parse_facts(members["device"])
-    if members["simulated"] is not device.simulated:
+    if members["simulated"] is not device.simulated or (noticed and not device.simulated):
         raise BundleError(f"it contradicts itself on whether {device.uuid} is simulated")
+    if noticed and members[_NOTICE] != NOTICE:
+        raise BundleError(f"the {_NOTICE} of a simulated profile is another: {NOTICE!r}")
     compiled = _compiled(members["policy"])
     return Bundle(
         profile_id=checks.identifier("profile_id", members["profile_id"]),
@@ -221,4 +231,5 @@ def _policy(compiled: bytes, device: DeviceFacts) -> CompiledPolicy:
         # What is quoted in it comes from the file.
         words = "".join(sign if sign.isprintable() else "?" for sign in error.message)
         raise BundleError(words[:_LONGEST_MESSAGE], error.hint) from None
+    require_plausible(policy)
     return policy

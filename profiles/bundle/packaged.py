@@ -1,5 +1,7 @@
 """The bundles that are shipped: profiles of well-known devices, for hosts that have measured nothing themselves."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pega_tune.kernels.facts import DeviceFacts
@@ -33,7 +35,7 @@ def find_packaged(folder: Path, device: DeviceFacts) -> Found:
         except (BundleError, PolicyFormatError) as error:
             warnings.append(f"a bundled profile was skipped: {error.message}")
             continue
-        matched = fit(bundle.device, device)
+        matched = fit(bundle.device, device, comparable=False)
         if matched and bundle.state is ProfileState.PUBLISHED and not bundle.device.simulated:
             fitting.append((bundle, matched))
     if not fitting:
@@ -41,6 +43,13 @@ def find_packaged(folder: Path, device: DeviceFacts) -> Found:
     fitting.sort(key=lambda pair: pair[0].created_at, reverse=True)
     bundle, matched = min(fitting, key=lambda pair: TIERS.index(pair[1].tier))
     return Found(bundle.stored, Tier.BUNDLED, (_origin(bundle), *matched.warnings, *warnings))
+
+
+def packaged_bundles(folder: Path) -> Iterator[Bundle]:
+    """All bundles of the folder that can be read."""
+    for path in sorted(folder.glob("*.json")):
+        with suppress(BundleError):
+            yield read_bundle(path)
 
 
 def file_name(device: DeviceFacts) -> str:

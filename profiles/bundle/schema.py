@@ -1,10 +1,14 @@
 """Versions of the schema of bundles: older ones are brought up to date, newer ones refused by name."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from pega_tune.profiles.bundle.errors import BundleError
+
+_HINT = "name a file of pega-tune export"
+_LONGEST = 20
 
 Conversion: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 """The members of a bundle, without digest and signature, as the next version has them.
@@ -32,10 +36,13 @@ class Schema:
         Raises:
             BundleError: as said.
         """
-        version = document.get("schema") if isinstance(document, dict) else None
+        if not isinstance(document, dict) or "schema" not in document:
+            raise BundleError("it is no bundle of pega-tune: it does not say its schema", _HINT)
+        version = document["schema"]
         if type(version) is not int or version < 1:
+            told = json.dumps(version)
             raise BundleError(
-                "it is no bundle of pega-tune: it does not say its schema", "name a file of pega-tune export"
+                f"it has no known schema, but {told if len(told) <= _LONGEST else 'another value'}", _HINT
             )
         if version > self.version:
             raise BundleError(

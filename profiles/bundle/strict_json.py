@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from pega_tune.profiles.bundle.errors import BundleError
+from pega_tune.profiles.policy.strict_json import load
 
 MAX_TEXT_BYTES = 1 << 20
 """Longest text that is read. The tables of a device take at most 512 KiB, which base64 makes a third longer."""
@@ -26,13 +27,7 @@ def parse(text: bytes) -> Any:
     if text.count(b"{") + text.count(b"[") > MAX_CONTAINERS:
         raise BundleError(f"it has more than {MAX_CONTAINERS} opening brackets")
     try:
-        return json.loads(
-            text.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_int=_whole,
-            parse_float=_no_fraction,
-            parse_constant=_no_fraction,
-        )
+        return load(text.decode("utf-8"), parse_int=_whole, parse_float=_no_fraction, parse_constant=_no_fraction)
     except UnicodeDecodeError:
         raise BundleError("it is not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
@@ -47,15 +42,6 @@ def canonical(content: Any) -> bytes:
     """
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BundleError(f"it has the key {twice[:40]!r} twice")
-    return content
 
 
 def _whole(digits: str) -> int:

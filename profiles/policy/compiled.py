@@ -15,18 +15,21 @@ from itertools import accumulate, pairwise
 from reprlib import repr as shorten
 from typing import Any
 
-from pega_tune.kernels.plan import AnyPlan, plan_from_json
-from pega_tune.kernels.shape import Direction
+from pega_tune.kernels.plan import MAX_GRID_BLOCKS, MAX_THREADS, AnyPlan, plan_from_json
+from pega_tune.kernels.shape import MAX_BYTES, Direction
 from pega_tune.profiles.policy.checked import check_keys, each, item, list_of, number, select, text, whole
 from pega_tune.profiles.policy.errors import PolicyFormatError
+from pega_tune.profiles.policy.strict_json import load
 from pega_tune.profiles.policy.table import CompiledPolicy, Option, Predicted, Table
 from pega_tune.profiles.policy.terms import Colocation, Hint, Runtime
 
 FORMAT = 3
+
 # Twice the largest policy, which is 512 KiB deflated; a small blob must not fill the memory.
 MAX_INFLATED_BYTES = 8 << 20
-MAX_CONTAINERS = 1 << 17
+MAX_CONTAINERS = 1 << 17  # an empty object takes 2 bytes there and 64 here
 MAX_VALUES = 1 << 20  # tables of 163,052 bytes, deflated, have 264,849: what an H200 measured on 2026-11-30
+MAX_QUOTES = 1 << 16  # a text takes 3 bytes there and 50 here; the tables of that H200 have 6672
 
 _TIMES = ("time_s", "stall_s", "extra_s", "completion_p99_s")
 _EDGES = ("range_edges", "size_edges", "measured_ranges", "measured_sizes", "measured_bytes")
@@ -34,7 +37,14 @@ _COLUMNS = ("plan", *_TIMES, "fitted")
 _KINDS = ("direction", "colocation", "runtime", "hint")
 _INDICES = ("cells", "sources", "evidence")
 _TABLE_KEYS = frozenset((*_KINDS, *_EDGES, "margin", "step_s", *_INDICES))
-_NUMBERS_OF_A_PLAN = ("threads", "max_grid_blocks", "chunk_descriptors", "chunk_bytes", "stream_priority")
+# Of a plan. Devices have stream priorities of -5 to 0 (`cuCtxGetStreamPriorityRange`).
+_NUMBERS = {
+    "threads": (1, MAX_THREADS),
+    "max_grid_blocks": (1, MAX_GRID_BLOCKS),
+    "chunk_descriptors": (1, MAX_BYTES),
+    "chunk_bytes": (1, MAX_BYTES),
+    "stream_priority": (-100, 0),
+}
 
 
 def digest(blob: bytes) -> str:
@@ -65,7 +75,7 @@ def decode(blob: bytes) -> CompiledPolicy:
         PolicyFormatError: damaged, contradicting itself, or of another format; the message says what is wrong where.
     """
     try:
-        content = json.loads(_inflate(blob), object_pairs_hook=_object, parse_constant=_refuse_constant)
+        content = load(_inflate(blob))
     except (ValueError, RecursionError) as error:
         raise PolicyFormatError(f"the policy is not JSON: {error}") from None
     if not isinstance(content, dict):
@@ -120,7 +130,7 @@ def _canonical(content: Any) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _inflate(blob: bytes) -> bytes:
+def _inflate(blob: bytes) -> str:
     inflater = zlib.decompressobj()
     try:
         inflated = inflater.decompress(blob, MAX_INFLATED_BYTES)
@@ -128,24 +138,22 @@ def _inflate(blob: bytes) -> bytes:
         raise PolicyFormatError(f"the policy is damaged: {error}") from None
     if inflater.unconsumed_tail:
         raise PolicyFormatError(f"the policy is larger than {MAX_INFLATED_BYTES} bytes")
-    if inflated.count(b"{") + inflated.count(b"[") > MAX_CONTAINERS:  # an empty object takes 2 bytes there and 64 here
-        raise PolicyFormatError(f"the policy has more than {MAX_CONTAINERS} lists and objects")
-    if inflated.count(b",") >= MAX_VALUES:  # a number takes 2 bytes there and 40 here
-        raise PolicyFormatError(f"the policy has more than {MAX_VALUES} values")
     if not inflater.eof or inflater.unused_data:
         raise PolicyFormatError("the policy is cut short" if not inflater.eof else "the policy has bytes after its end")
-    return inflated
+    _check_size(inflated)
+    if not inflated.isascii():
+        raise PolicyFormatError("the policy is not ASCII text")
+    return inflated.decode("ascii")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        raise ValueError("an object has a key twice")
-    return content
-
-
-def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+def _check_size(inflated: bytes) -> None:
+    """Bounds the memory that reading the text takes; signs inside of texts count, too."""
+    if inflated.count(b"{") + inflated.count(b"[") > MAX_CONTAINERS:
+        raise PolicyFormatError(f"the policy has more than {MAX_CONTAINERS} lists and objects")
+    if inflated.count(b",") >= MAX_VALUES:
+        raise PolicyFormatError(f"the policy has more than {MAX_VALUES} values")
+    if inflated.count(b'"') > MAX_QUOTES:
+        raise PolicyFormatError(f"the policy has more than {MAX_QUOTES} quotation marks")
 
 
 def _check_format(found: object) -> None:
@@ -164,9 +172,9 @@ def _check_format(found: object) -> None:
 def _plan_from_json(entry: Any) -> AnyPlan:
     plan = plan_from_json(entry)
     for leg in (entry["load"], entry["save"]) if "load" in entry else (entry,):
-        for name in _NUMBERS_OF_A_PLAN:
-            if leg[name] is not None:
-                whole(leg[name])
+        for name, (low, high) in _NUMBERS.items():
+            if leg[name] is not None and not low <= whole(leg[name]) <= high:
+                raise PolicyFormatError(f"{name} is {low} to {high}, not {shorten(leg[name])}")
     if plan.to_json() != entry:  # says more than the plan does
         raise PolicyFormatError("it has unknown or contradicting entries")
     return plan

@@ -2,15 +2,20 @@
 
 import json
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from pega_tune.profiles.bundle.document import to_document, write
+from pega_tune.profiles.bundle.files import write_bundle
+from pega_tune.profiles.bundle.packaged import packaged_bundles
+from pega_tune.profiles.policy.sources import PACKAGED
+from pega_tune.profiles.policy.terms import ProfileState
 from tests.helpers.bundles import bundle, sealed, with_tables
 from tests.helpers.cli import Program
 
-DATA = 4
+USAGE, DATA = 2, 4
 LARGE = ("--ranges", 16384, "--bytes", "64MiB", "--direction", "h2d")
 
 
@@ -123,3 +128,66 @@ def test_a_place_that_cannot_be_written_is_refused(informed: Program, exported: 
 def test_an_unknown_format_is_bad_usage(informed: Program, exported: Path) -> None:
     result = informed("export", json.loads(exported.read_text())["profile_id"], "--format", "xml")
     assert (result.code, "xml" in result.stderr) == (2, True)
+
+
+def test_an_empty_name_is_bad_usage(informed: Program) -> None:
+    for command in (("import", ""), ("db", "backup", "")):
+        result = informed(*command)
+        assert (result.code, len(result.errors)) == (USAGE, 1)
+        assert "names no file" in result.stderr
+
+
+def test_a_dash_is_stdout(informed: Program, exported: Path) -> None:
+    profile = json.loads(exported.read_text())["profile_id"]
+    before = sorted(os.listdir(informed.folder))
+    assert informed("export", profile, "-o", "-").stdout == informed("export", profile).stdout
+    assert sorted(os.listdir(informed.folder)) == before
+
+
+def test_who_imports_a_draft_is_told_that_it_is_not_used(program: Program) -> None:
+    path = program.folder / "draft.json"
+    write_bundle(bundle(state=ProfileState.DRAFT, reasons=("throttled",)), path)
+    result = program("import", path)
+    assert result.code == 0
+    assert result.stderr == ("warning: the profile is a draft, not published, and decide does not use it: throttled\n")
+
+
+def test_a_profile_of_the_future_is_refused(program: Program) -> None:
+    path = program.folder / "future.json"
+    write_bundle(bundle(created_at=datetime.now(UTC) + timedelta(days=400)), path)
+    result = program("import", path)
+    assert (result.code, len(result.errors)) == (DATA, 1)
+    assert "was made in the future" in result.stderr
+
+
+def test_the_shipped_profile_is_shown_and_exported_under_its_id(program: Program) -> None:
+    shipped = next(packaged_bundles(PACKAGED))
+    shown = program("profiles", "show", shipped.profile_id, "--json")
+    assert (shown.code, shown.json["id"], shown.json["shipped"]) == (0, shipped.profile_id, True)
+    assert "shipped with pega-tune" in shown.stderr
+    assert program("export", shipped.profile_id).stdout.encode() == write(shipped)
+    assert program("profiles", "show", shipped.profile_id[:6]).code == DATA
+    assert not program.database.exists()
+
+
+def test_a_profile_is_retired_and_removed(informed: Program, exported: Path) -> None:
+    profile = json.loads(exported.read_text())["profile_id"]
+    asked = ("decide", "--device", "sim:h200", "--ranges", 16384, "--bytes", 67108864, "--json")
+    refused = informed("profiles", "rm", profile)
+    assert refused.code == DATA
+    assert f"pega-tune profiles retire {profile}" in refused.stderr
+    assert informed("profiles", "retire", profile, "--reason", "a test").stdout == f"profile {profile} is retired\n"
+    answer = informed(*asked)
+    assert (answer.json["profile"], answer.json["tier"]) == (None, "rule")
+    assert "is retired and is not used" in answer.stderr
+    assert "a test" in informed("profiles", "show", profile).stdout
+    again = informed("import", exported)
+    assert (again.code, "profiles retire" in again.stderr) == (0, True)
+    assert informed("profiles", "retire", profile, "--undo", "--json").json["changed"]
+    assert informed(*asked).json["profile"] == profile
+    informed("profiles", "retire", profile)
+    removed = informed("profiles", "rm", profile, "--json")
+    assert removed.code == 0
+    assert removed.json["blocks_kept"] > 0
+    assert informed("profiles", "list", "--json").json["profiles"] == []
+    assert informed("sweeps", "show", removed.json["sweep"]).code == 0

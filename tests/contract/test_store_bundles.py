@@ -11,9 +11,10 @@ import pytest
 
 from pega_tune.profiles.bundle.document import Bundle, read, write
 from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.dating import CLOCK_SKEW
 from pega_tune.profiles.policy.live import LiveAuto, Surroundings
 from pega_tune.profiles.policy.terms import Tier
-from pega_tune.profiles.store.bundles import CLOCKS_APART, IMPORTED, bundle_of
+from pega_tune.profiles.store.bundles import IMPORTED, bundle_of
 from pega_tune.profiles.store.errors import ImportConflictError, SweepRunningError
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
@@ -87,7 +88,7 @@ def test_another_profile_of_the_same_id_is_refused_and_changes_nothing(store: St
 
 
 def test_a_profile_of_the_future_is_refused(store: Store) -> None:
-    soon, later = (host_view().now() + CLOCKS_APART + timedelta(minutes=minutes) for minutes in (-5, 5))
+    soon, later = (host_view().now() + CLOCK_SKEW + timedelta(minutes=minutes) for minutes in (-5, 5))
     with pytest.raises(ImportConflictError, match="in the future"):
         store.import_bundle(bundle(created_at=later))
     assert not store.profiles()

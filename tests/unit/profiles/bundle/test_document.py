@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pega_tune.errors import DataError
 from pega_tune.kernels.plan import Variant, direct, kernel
 from pega_tune.kernels.shape import Direction
-from pega_tune.profiles.bundle.document import MAX_POLICY_BYTES, read, to_document, write
+from pega_tune.profiles.bundle.document import MAX_POLICY_BYTES, NOTICE, read, to_document, write
 from pega_tune.profiles.bundle.errors import BundleError
 from pega_tune.profiles.bundle.schema import CURRENT, Schema
 from pega_tune.profiles.bundle.strict_json import MAX_CONTAINERS, MAX_INTEGER, MAX_TEXT_BYTES
@@ -87,6 +87,29 @@ def test_blanks_and_the_order_of_keys_do_not_matter():
 def test_a_simulated_profile_says_so():
     assert to_document(bundle(device=SIMULATED))["simulated"] is True
     assert to_document(bundle())["simulated"] is False
+    assert b"SIMULATED" in write(bundle(device=SIMULATED))
+    assert b"SIMULATED" not in TEXT
+
+
+def test_the_digest_covers_the_notice_of_a_simulated_profile():
+    text = write(bundle(device=SIMULATED))
+    assert "digest differs" in refusal(text.replace(b"SIMULATED", b"simulated"))
+
+
+@pytest.mark.parametrize("notice", ["", None, True, [NOTICE], "MEASURED", NOTICE + "."])
+def test_a_simulated_profile_has_the_one_notice(notice):
+    content = {**to_document(bundle(device=SIMULATED)), "notice": notice}
+    assert "the notice of a simulated profile is another" in refusal(sealed(content))
+
+
+def test_a_real_profile_has_no_notice():
+    assert "simulated" in refusal(sealed({**document(), "notice": NOTICE}))
+
+
+def test_a_simulated_profile_from_before_the_notice_is_read():
+    content = to_document(bundle(device=SIMULATED))
+    del content["notice"]
+    assert read(sealed(content)) == bundle(device=SIMULATED)
 
 
 @pytest.mark.parametrize("posing", [changed("simulated", True), changed("device.uuid", "sim:h200")])
@@ -111,10 +134,12 @@ def test_tables_of_another_bundle_are_noticed():
     ("schema", "words"),
     [
         (CURRENT.version + 1, f"schema {CURRENT.version + 1}"),
-        (0, "does not say its schema"),
-        (True, "does not say its schema"),
-        ("1", "does not say its schema"),
-        (None, "does not say its schema"),
+        (0, "no known schema, but 0"),
+        (-1, "no known schema, but -1"),
+        (True, "no known schema, but true"),
+        ("1", 'no known schema, but "1"'),
+        ("1" * 100, "no known schema, but another value"),
+        (None, "no known schema, but null"),
     ],
 )
 def test_other_schemas_are_refused_by_name(schema, words):
@@ -281,6 +306,32 @@ def test_a_plan_for_more_sms_than_there_are_is_refused():
     plan = replace(kernel(Variant.WARP, 2, 1024), sm_partition=DEVICE.identity.sm_count + 1)
     cells = ((Option(plan, Predicted(1e-3)),), (Option(direct(), Predicted(1e-3)),))
     assert "more SMs than the 132" in refusal(sealed(to_document(bundle(table(cells=cells)))))
+
+
+@pytest.mark.parametrize(
+    "predicted",
+    [
+        Predicted(1e300),
+        Predicted(86_401.0),
+        Predicted(1.0, 86_401.0, 1.0, 1.0),
+        Predicted(1.0, 1.0, 86_401.0, 1.0),
+        Predicted(1.0, 1.0, 1.0, 86_401.0),
+    ],
+)
+def test_a_time_of_more_than_a_day_is_refused(predicted):
+    cells = ((Option(direct(), Predicted(86_400.0)),), (Option(direct(), predicted),))
+    assert "the longest is a day" in refusal(sealed(to_document(bundle(table(cells=cells)))))
+
+
+def test_a_step_of_more_than_a_day_and_a_margin_without_bound_are_refused():
+    assert "the longest is a day" in refusal(sealed(to_document(bundle(table(step_s=86_401.0)))))
+    assert "margin of 101, and the largest is 100" in refusal(sealed(to_document(bundle(table(margin=101.0)))))
+
+
+def test_what_takes_a_day_is_read():
+    cells = ((Option(direct(), Predicted(86_400.0)),), (Option(direct(), Predicted(1.0, 0.0, 0.0, 86_400.0)),))
+    made = bundle(table(cells=cells, step_s=86_400.0, margin=100.0))
+    assert read(write(made)) == made
 
 
 def test_tables_for_both_directions_are_read():

@@ -175,6 +175,9 @@ def changed(*path_and_value: object) -> bytes:
         (changed("plans", 0, "threads", 33), "plan 0: threads is a multiple of 32"),
         (changed("plans", 0, "threads", 64.0), "plan 0: 64.0 is no whole number"),
         (changed("plans", 0, "stream_priority", "high"), "plan 0: 'high' is no whole number"),
+        (changed("plans", 0, "stream_priority", -1000), "plan 0: stream_priority is -100 to 0, not -1000"),
+        (changed("plans", 0, "stream_priority", 1), "plan 0: stream_priority is -100 to 0, not 1"),
+        (changed("plans", 0, "chunk_descriptors", 1 << 63), "plan 0: chunk_descriptors is 1 to"),
         (changed("plans", 0, "color", "red"), "plan 0: it has unknown or contradicting entries"),
         (changed("plans", 0, "sm_partition", 8.0), "plan 0 is malformed: sm_partition is a whole number"),
         (changed("options", "time_s", 0, 0), "option 0: time_s is positive and finite"),
@@ -241,11 +244,22 @@ def test_more_values_than_any_policy_has_are_not_read():
         decode(zlib.compress(b"[" + b"1," * compiled.MAX_VALUES + b"1]"))
 
 
+def test_more_quotation_marks_than_any_policy_has_are_not_read():
+    with pytest.raises(DataError, match="more than 65536 quotation marks"):
+        decode(zlib.compress(b"[" + b'"",' * compiled.MAX_QUOTES + b"1]"))
+
+
+def test_the_text_is_ascii():
+    text = zlib.decompress(SMALL)
+    with pytest.raises(DataError, match="not ASCII"):
+        decode(zlib.compress(text.replace(b"h2d 16", "h2d \N{GRINNING FACE}".encode())))
+
+
 @pytest.mark.parametrize("member", [b'"format":1', b'"format":3'])
 def test_a_key_twice_is_refused(member):
     text = zlib.decompress(encode(CompiledPolicy((one_way(option(NARROW, 1.0)),))))
     for doubled in (b"{" + member + b"," + text[1:], text[:-1] + b"," + member + b"}"):
-        with pytest.raises(DataError, match="key twice"):
+        with pytest.raises(DataError, match="the key 'format' twice"):
             decode(zlib.compress(doubled))
 
 

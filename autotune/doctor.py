@@ -113,6 +113,7 @@ def _after(devices: tuple[DeviceFacts, ...], database: str) -> Iterator[Finding]
     yield _variables()
     for capability in sorted({device.identity.compute_capability for device in devices}) or [_STAND_IN_CAPABILITY]:
         yield _compiler(capability)
+    yield _cache()
     yield _database(database)
     yield from profile_findings(devices, database)
 
@@ -236,12 +237,30 @@ def _database(url: str) -> Finding:
 
 
 def _future_database(path: Path) -> Finding:
+    obstacle = _obstacle(path)
+    if not obstacle:
+        return Finding("database", Status.OK, f"none yet; the first sweep makes {path}")
+    return Finding("database", Status.FAILED, f"{path} cannot be made: {obstacle}", "name another with --db")
+
+
+def _cache() -> Finding:
+    """Without a place for them kernels work, and are compiled every time."""
+    path = settings.compile_cache_directory()
+    if path is None:
+        return Finding("cache", Status.OK, f"compiled kernels are not kept; {settings.CACHE_VARIABLE} names a place")
+    obstacle = _obstacle(path / "kernel")
+    if not obstacle:
+        return Finding("cache", Status.OK, f"compiled kernels are kept in {path}")
+    detail = f"{path} cannot be used: {obstacle}; kernels are compiled anew in every process"
+    return Finding("cache", Status.WARNING, detail, f"name another directory with {settings.CACHE_VARIABLE}")
+
+
+def _obstacle(path: Path) -> str:
+    """Why a file cannot be made, one line; empty if it can, with the directories above it."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
-        return Finding("database", Status.OK, f"none yet; the first sweep makes {path}")
-    reason = "writable" if folder.is_dir() else "a directory"
-    detail = f"{path} cannot be made: {folder} is not {reason}"
-    return Finding("database", Status.FAILED, detail, "name another with --db")
+        return ""
+    return f"{folder} is not {'writable' if folder.is_dir() else 'a directory'}"
 
 
 def _version(package: str) -> str | None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pega_tune.autotune.cli.errors import ExitCode
+from pega_tune.autotune.cli.options import named_file
 from pega_tune.autotune.cli.output import fields
 from pega_tune.autotune.cli.session import session_of
 
@@ -74,7 +75,7 @@ def backup(
     from pega_tune.profiles.store import migrate
 
     session = session_of(context)
-    path = migrate.backup(session.url, file)
+    path = migrate.backup(session.url, named_file(file))
     session.output.answer({"backup": str(path)}, [f"the database was copied to {path}"])
 
 

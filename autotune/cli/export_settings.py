@@ -11,8 +11,9 @@ from pega_tune.errors import UsageError
 
 if TYPE_CHECKING:
     from pega_tune.autotune.cli.export_formats import Exported, Exporter, ExportRequest
+    from pega_tune.autotune.cli.session import Session
+    from pega_tune.autotune.cli.stored import Named
     from pega_tune.profiles.store.records import BlockRecord
-    from pega_tune.profiles.store.store import Store
 
 SETTINGS_FORMATS: Final = ("pegaflow", "vllm", "sglang", "flexkv", "tokenspeed")
 """The names of `pega_tune.autotune.settings.engines.ENGINES`."""
@@ -37,13 +38,15 @@ def require_mix(form: str, ids: Sequence[str], runtime: str | None, shapes: Path
         raise UsageError("what the engine can run follows from the format", "leave --runtime out")
 
 
-def idle_blocks(store: Store, form: str, sweep_id: str) -> tuple[BlockRecord, ...]:
+def idle_blocks(session: Session, form: str, named: Named) -> tuple[BlockRecord, ...]:
     """The blocks that a format needs beside the profile; none of a sweep that was measured elsewhere."""
     from pega_tune.autotune.sweep.keys import is_idle
 
-    if form not in SETTINGS_FORMATS:
+    if form not in SETTINGS_FORMATS or named.shipped:
         return ()
-    return tuple(store.blocks(sweep_id, frozenset(filter(is_idle, store.finished_blocks(sweep_id)))))
+    sweep_id = named.record.sweep_id
+    with session.read_store() as store:
+        return tuple(store.blocks(sweep_id, frozenset(filter(is_idle, store.finished_blocks(sweep_id)))))
 
 
 def settings_exporter(name: str) -> Exporter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,12 +12,27 @@ from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.output import table
 from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.units import format_age
-from pega_tune.errors import UsageError
+from pega_tune.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from pega_tune.autotune.fleet.exchange import Passed, Pulled
     from pega_tune.autotune.fleet.overview import ClassOverview, Member
     from pega_tune.kernels.facts import DeviceFacts
+    from pega_tune.profiles.store.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class NotPulled:
+    """A device for which there is no profile, in the fleet or here.
+
+    Attributes:
+        device: which.
+        error: why not.
+    """
+
+    device: DeviceFacts
+    error: DataError
+
 
 app = typer.Typer(name="fleet", help="Share profiles between hosts.")
 
@@ -38,12 +54,11 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
 
     Exit code 4: one was refused; the others are there.
     """
-    from pega_tune.autotune.fleet.exchange import patient_host, push
-    from pega_tune.profiles.store.store import Store
+    from pega_tune.autotune.fleet.exchange import open_fleet, push
 
     session = session_of(context)
     url = _required(fleet)
-    with session.read_store() as source, Store.open(url, host=patient_host()) as target:
+    with session.read_store() as source, open_fleet(url, create=True, read_only=False) as target:
         passed = push(source, target, ids or ())
     session.output.answer(
         {"pushed": [_passed_document(each) for each in passed]},
@@ -57,21 +72,27 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
 def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fleet: FleetOption = None) -> None:
     """Bring the fleet's best profile for each device here.
 
-    Exit code 5: the one that is here has to do.
+    Exit code 5: the one that is here has to do. 4: a device has none at all.
     """
-    from pega_tune.autotune.fleet.exchange import pull
-
     session = session_of(context)
     url = _required(fleet)
     devices = _devices(device)
     with session.write_store(create=True) as local:
-        pulled = [pull(url, local, each) for each in devices]
-    for each in pulled:
-        _warn(session, each)
+        outcomes = [_outcome(url, local, each) for each in devices]
+    pulled = [each for each in outcomes if not isinstance(each, NotPulled)]
+    missing = [each for each in outcomes if isinstance(each, NotPulled)]
+    if not pulled:
+        raise missing[0].error
+    _warn(session, pulled, missing)
     session.output.answer(
-        {"pulled": [_pulled_document(each) for each in pulled]},
+        {
+            "pulled": [_pulled_document(each) for each in pulled],
+            "missing": [{"device": each.device.uuid, "reason": each.error.message} for each in missing],
+        },
         table(("DEVICE", "PROFILE", "TIER", ""), (_pulled_row(each) for each in pulled)),
     )
+    if missing:
+        raise typer.Exit(ExitCode.DATA)
     if any(each.kept for each in pulled):
         raise typer.Exit(ExitCode.FLAGGED)
 
@@ -82,13 +103,12 @@ def list_classes(context: typer.Context, fleet: FleetOption = None) -> None:
 
     It says how old each is, too, and whether it is suspect.
     """
-    from pega_tune.autotune.fleet.exchange import patient_host
+    from pega_tune.autotune.fleet.exchange import open_fleet
     from pega_tune.autotune.fleet.overview import overview
-    from pega_tune.profiles.store.store import Store
 
     session = session_of(context)
     url = _required(fleet)
-    with Store.open(url, create=False, read_only=True, host=patient_host()) as store:
+    with open_fleet(url) as store:
         classes = overview(store)
     now = datetime.now(UTC)
     session.output.answer(
@@ -116,11 +136,26 @@ def _devices(spec: str | None) -> tuple[DeviceFacts, ...]:
     return real or (find_device(spec or AUTO).facts,)
 
 
-def _warn(session: Session, pulled: Pulled) -> None:
-    if pulled.kept:
-        session.output.warn(f"profile {pulled.profile_id} is kept for {pulled.device.uuid}: {pulled.kept}")
-    for warning in pulled.warnings:
-        session.output.warn(f"profile {pulled.profile_id}: {warning}")
+def _outcome(url: str, local: Store, device: DeviceFacts) -> Pulled | NotPulled:
+    """What comes of a pull; that one device gets nothing keeps nothing from the others."""
+    from pega_tune.autotune.fleet.exchange import pull
+
+    try:
+        return pull(url, local, device)
+    except DataError as error:
+        return NotPulled(device, error)
+
+
+def _warn(session: Session, pulled: list[Pulled], missing: list[NotPulled]) -> None:
+    for each in pulled:
+        for note in each.notes:
+            session.output.warn(note)
+        if each.kept:
+            session.output.warn(f"profile {each.profile_id} is kept for {each.device.uuid}: {each.kept}")
+        for warning in each.warnings:
+            session.output.warn(f"profile {each.profile_id}: {warning}")
+    for none in missing:
+        session.output.warn(f"there is no profile for {none.device.uuid}: {none.error.message}")
 
 
 def _passed_document(passed: Passed) -> dict[str, Any]:
@@ -129,11 +164,13 @@ def _passed_document(passed: Passed) -> dict[str, Any]:
         "device": passed.profile.device.uuid,
         "added": passed.added,
         "refused": passed.refused or None,
+        "retired": passed.retired,
     }
 
 
 def _passed_row(passed: Passed) -> tuple[str, ...]:
-    outcome = f"refused: {passed.refused}" if passed.refused else "pushed" if passed.added else "was there already"
+    known = "is retired there" if passed.retired else "was there already"
+    outcome = f"refused: {passed.refused}" if passed.refused else "pushed" if passed.added else known
     return passed.profile.profile_id, passed.profile.device.uuid, outcome
 
 
@@ -183,7 +220,7 @@ def _class_row(each: ClassOverview, now: datetime) -> tuple[str, ...]:
     state = "no profile" if profile is None else "suspect" if each.suspect else "sound"
     hosts = {member.device.provenance.host for member in each.members}
     differing = "; ".join(f"{m.device.provenance.host}: {_difference(m)}" for m in each.members if m.differs)
-    age = format_age((now - profile.created_at).total_seconds()) if profile else ""
+    age = "in the future" if each.ahead else format_age((now - profile.created_at).total_seconds()) if profile else ""
     return each.class_id, each.name, profile.profile_id if profile else "-", age, state, str(len(hosts)), differing
 
 

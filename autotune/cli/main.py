@@ -30,7 +30,6 @@ from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdou
 from pega_tune.autotune.cli.session import Session
 from pega_tune.autotune.cli.signals import raise_on_signals
 from pega_tune.errors import UsageError
-from pega_tune.profiles.policy.urls import without_passwords
 
 PROGRAM = "pega-tune"
 READER_LEFT = 141  # what a shell reports of a program that died of SIGPIPE
@@ -130,7 +129,7 @@ def run(argv: Sequence[str]) -> int:
         return READER_LEFT
     except BaseException as error:
         if call.debug:
-            output.note(without_passwords("".join(traceback.format_exception(error))), end="")
+            output.note("".join(traceback.format_exception(error)), end="")
         return _report(error, output)
 
 

@@ -11,6 +11,7 @@ from pega_tune.autotune.cli.shapes_file import read_shapes
 from pega_tune.autotune.cli.units import parse_size
 from pega_tune.errors import UsageError
 from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.profiles.policy.urls import require_file_name
 
 if TYPE_CHECKING:
     from pega_tune.autotune.layouts import NamedLayout
@@ -48,6 +49,18 @@ SeedOption = Annotated[int | None, typer.Option(metavar="N", help="Of every rand
 def given(asked: dict[str, Any]) -> dict[str, Any]:
     """The options that the user gave, to let everything else have its default."""
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def named_file(path: Path) -> Path:
+    """The path, unless it is empty, which a path cannot tell from a dot, or the URL of a server.
+
+    Raises:
+        UsageError: it is one of these.
+    """
+    if path == Path():
+        raise UsageError("an empty text names no file", "name one")
+    require_file_name(str(path))
+    return path
 
 
 def optional_size(text: str | None) -> int | None:

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from pega_tune.autotune.cli.errors import Failure
 from pega_tune.errors import DataError
+from pega_tune.profiles.policy.urls import without_passwords
 
 
 class StdoutClosedError(Exception):
@@ -48,9 +49,9 @@ class Output:
             raise DataError(f"the answer cannot be written: {error.strerror}") from error
 
     def note(self, line: str, *, end: str = "\n") -> None:
-        """Prints a line on stderr, if there is one."""
+        """Prints a line on stderr, if there is one; passwords in URLs are blotted out."""
         with suppress(OSError):
-            print(line, end=end, file=sys.stderr, flush=True)
+            print(without_passwords(line), end=end, file=sys.stderr, flush=True)
 
     def warn(self, line: str) -> None:
         """Prints a warning on stderr."""

@@ -1,9 +1,9 @@
-"""`pega-tune profiles list` and `show`."""
+"""`pega-tune profiles list`, `show`, `retire` and `rm`."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from pega_tune.autotune.cli.devices import describe, document
 from pega_tune.autotune.cli.options import ProfileArgument
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
+from pega_tune.autotune.cli.stored import profile_named
 from pega_tune.autotune.cli.units import format_age, format_duration, format_size, format_time
 from pega_tune.profiles.policy.choose import evidence_of
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint
@@ -46,13 +47,14 @@ def show_profile(context: typer.Context, profile: ProfileArgument) -> None:
     from pega_tune.profiles.policy.compiled import decode
 
     session = session_of(context)
-    with session.read_store() as store:
-        record = store.profile(profile)
+    named = profile_named(session, profile)
+    record = named.record
     policy = decode(record.compiled)
     whole = {
         **_summary(record),
         "reasons": list(record.reasons),
         "sweep": record.sweep_id,
+        "shipped": named.shipped,
         "digest": record.digest,
         "kernel_digest": record.kernel_digest,
         "method_version": record.method_version,
@@ -61,6 +63,46 @@ def show_profile(context: typer.Context, profile: ProfileArgument) -> None:
         "fits": [_fit_document(fit) for fit in record.fits],
     }
     session.output.answer(whole, _lines(record, policy))
+
+
+@app.command("retire")
+def retire_profile(
+    context: typer.Context,
+    profile: ProfileArgument,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is shown wherever the profile is.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take it into use again.")] = False,
+) -> None:
+    """Take a profile out of use.
+
+    It stays in the database, and nothing answers from it.
+    """
+    session = session_of(context)
+    with session.write_store(create=False) as store:
+        changed = store.retire(profile, reason, undo=undo)
+        record = store.profile(profile)
+    again = "" if changed else " already"
+    session.output.answer(
+        {**_summary(record), "reasons": list(record.reasons), "changed": changed},
+        [f"profile {record.profile_id} is {record.state}{again}"],
+    )
+
+
+@app.command("rm")
+def remove_profile(context: typer.Context, profile: ProfileArgument) -> None:
+    """Delete a profile that is not in use.
+
+    One that is published is retired first. The sweep that measured it stays.
+    """
+    session = session_of(context)
+    with session.write_store(create=False) as store:
+        record = store.profile(profile)
+        blocks = len(store.finished_blocks(record.sweep_id))
+        store.remove_profile(record.profile_id)
+    kept = f"its sweep {record.sweep_id} stays, with {blocks} blocks" if blocks else "it was measured elsewhere"
+    session.output.answer(
+        {**_summary(record), "sweep": record.sweep_id, "blocks_kept": blocks},
+        [f"profile {record.profile_id} of {record.device.uuid} was deleted; {kept}"],
+    )
 
 
 def _summary(record: ProfileRecord) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def format_rate(bytes_per_s: float) -> str:
 
 def format_time(moment: datetime) -> str:
     """UTC to the second: `2026-11-30 13:05:00Z`."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"{moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=' ', timespec='seconds')}Z"
 
 
 def _three_digits(value: float) -> str:

@@ -7,18 +7,22 @@ from pega_tune.autotune.verify.lookup import NoProfileError, profile_in_use
 from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.bundle.document import Bundle
+from pega_tune.profiles.policy.checks import Check, latest
 from pega_tune.profiles.policy.compiled import digest
 from pega_tune.profiles.policy.errors import PolicyFormatError
-from pega_tune.profiles.policy.matching import fit
+from pega_tune.profiles.policy.matching import Fit, fit
 from pega_tune.profiles.policy.terms import ProfileState, Tier
 from pega_tune.profiles.store.bundles import bundle_of
 from pega_tune.profiles.store.errors import ImportConflictError, RecordDamagedError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
+from pega_tune.profiles.store.retiring import LONGEST_REASON
 from pega_tune.profiles.store.store import Store
 
+_PUBLISHED_ONLY = "push published ones"
 _LOCK_S = 10.0
 _GIVE_UP_S = 20.0
+_AWAY_S = 5.0
 
 
 class NotPublishedError(DataError):
@@ -35,11 +39,13 @@ class Passed:
         profile: as it was read.
         added: False if it was there already, or was refused.
         refused: why, one line; empty if it is there now.
+        retired: it is there, and was taken out of use there.
     """
 
     profile: ProfileRecord
     added: bool
     refused: str = ""
+    retired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class Pulled:
         warnings: why it is suspect; a sentence each.
         added: it was not here before.
         kept: why it is the one that was here, one line; empty if it is the fleet's.
+        notes: what else was done here, one line each.
     """
 
     device: DeviceFacts
@@ -61,11 +68,24 @@ class Pulled:
     warnings: tuple[str, ...]
     added: bool = False
     kept: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def patient_host() -> HostView:
     """This machine, waiting for a database elsewhere for seconds, not minutes: there is one here to fall back on."""
-    return HostView(busy_timeout_s=_LOCK_S, give_up_s=_GIVE_UP_S)
+    return HostView(busy_timeout_s=_LOCK_S, give_up_s=_GIVE_UP_S, away_s=_AWAY_S, silence_s=_GIVE_UP_S)
+
+
+def open_fleet(url: str, *, create: bool = False, read_only: bool = True, host: HostView | None = None) -> Store:
+    """The shared database, to be closed by the caller (`with`); messages say which option names it.
+
+    Raises:
+        DataError: it cannot be reached, or is refused.
+    """
+    try:
+        return Store.open(url, create=create, read_only=read_only, host=host or patient_host())
+    except DataError as error:
+        raise type(error)(error.message, error.hint.replace("--db", "--fleet")) from error
 
 
 def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, ...]:
@@ -84,7 +104,7 @@ def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, 
     named = tuple(source.profile(each) for each in ids)
     for profile in named:
         if profile.state is not ProfileState.PUBLISHED:
-            raise NotPublishedError(f"profile {profile.profile_id} is a {profile.state}", "push published ones")
+            raise NotPublishedError(f"profile {profile.profile_id} is not published: {profile.state}", _PUBLISHED_ONLY)
     chosen = named or tuple(each for each in source.profiles() if each.state is ProfileState.PUBLISHED)
     if not chosen:
         raise NotPublishedError("there is no published profile here", "run pega-tune sweep")
@@ -93,6 +113,8 @@ def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, 
 
 def pull(fleet_url: str, local: Store, device: DeviceFacts, host: HostView | None = None) -> Pulled:
     """Brings the fleet's best profile for a device here, or keeps the one that is here.
+
+    What was retired in the fleet is retired here, too, and what was retired here is passed over.
 
     Args:
         fleet_url: the shared database.
@@ -103,13 +125,17 @@ def pull(fleet_url: str, local: Store, device: DeviceFacts, host: HostView | Non
     Raises:
         DataError: the fleet gives none, for whatever reason, and there is none here; or this host's database refuses.
     """
+    notes: tuple[str, ...] = ()
     try:
-        with Store.open(fleet_url, create=False, read_only=True, host=host or patient_host()) as fleet:
-            profile = profile_in_use(fleet, device)
+        with open_fleet(fleet_url, host=host) as fleet:
+            notes = _retire_alike(fleet, local)
+            profile = profile_in_use(fleet, device, _retired(local))
             load = _load(profile, fleet)
+        added = _store(load, local)
     except DataError as error:
-        return _kept(local, device, error)
-    return _answering(profile, device, added=_store(load, local))
+        return _kept(local, device, error, notes)
+    matched = _fit_here(local, profile, device)
+    return Pulled(device, profile.profile_id, matched.tier, matched.warnings, added=added, notes=notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +148,29 @@ class _Load:
 
 def _pass_on(profile: ProfileRecord, source: Store, fleet: Store) -> Passed:
     try:
-        return Passed(profile, _store(_load(profile, source), fleet))
+        added = _store(_load(profile, source), fleet)
     except (ImportConflictError, PolicyFormatError, RecordDamagedError) as error:
         return Passed(profile, added=False, refused=error.message)
+    retired = not added and fleet.profile(profile.profile_id).state is ProfileState.RETIRED
+    return Passed(profile, added, retired=retired)
+
+
+def _retired(store: Store) -> dict[str, ProfileRecord]:
+    return {each.profile_id: each for each in store.profiles() if each.state is ProfileState.RETIRED}
+
+
+def _retire_alike(fleet: Store, local: Store) -> tuple[str, ...]:
+    """Retires what answers here and was retired in the fleet; a line for each."""
+    retired = _retired(fleet)
+    notes = []
+    for mine in local.profiles() if retired else ():
+        theirs = retired.get(mine.profile_id)
+        if theirs is None or mine.state is not ProfileState.PUBLISHED or theirs.digest != mine.digest:
+            continue
+        why = "; ".join(theirs.reasons)
+        local.retire(mine.profile_id, f"in the fleet, {why}"[:LONGEST_REASON])
+        notes.append(f"profile {mine.profile_id}, which was here, is retired in the fleet, and now here ({why})")
+    return tuple(notes)
 
 
 def _load(profile: ProfileRecord, source: Store) -> _Load:
@@ -141,15 +187,20 @@ def _store(load: _Load, target: Store) -> bool:
     return added
 
 
-def _kept(local: Store, device: DeviceFacts, error: DataError) -> Pulled:
+def _kept(local: Store, device: DeviceFacts, error: DataError, notes: tuple[str, ...]) -> Pulled:
     try:
         profile = profile_in_use(local, device)
     except NoProfileError:
         raise error from None
-    return _answering(profile, device, kept=error.message)
+    matched = _fit_here(local, profile, device)
+    return Pulled(device, profile.profile_id, matched.tier, matched.warnings, kept=error.message, notes=notes)
 
 
-def _answering(profile: ProfileRecord, device: DeviceFacts, *, added: bool = False, kept: str = "") -> Pulled:
-    matched = fit(profile.device, device)
+def _fit_here(local: Store, profile: ProfileRecord, device: DeviceFacts) -> Fit:
+    """How a profile of this host's database fits a device that it was found for."""
+    evidence = local.evidence(profile.profile_id)
+    checks = (Check.from_json(one.verdict, one.detail) for one in evidence if one.kind is EvidenceKind.CANARY)
+    comparable = bool(local.finished_blocks(profile.sweep_id))
+    matched = fit(profile.device, device, latest(checks, device), comparable=comparable)
     assert matched is not None
-    return Pulled(device, profile.profile_id, matched.tier, matched.warnings, added, kept)
+    return matched

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.policy.checks import DRIFTED, Check, changed_since, latest
+from pega_tune.profiles.policy.dating import is_ahead
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import EvidenceKind, ProfileRecord
 from pega_tune.profiles.store.store import Store
@@ -42,6 +43,7 @@ class ClassOverview:
         simulated: it is a model.
         profile: the newest published one; None if there is none.
         members: devices that measured for it, by host.
+        ahead: the profile is dated in the future, which no sound one is.
     """
 
     class_id: str
@@ -49,11 +51,12 @@ class ClassOverview:
     simulated: bool
     profile: ProfileRecord | None
     members: tuple[Member, ...]
+    ahead: bool = False
 
     @property
     def suspect(self) -> bool:
         """Whether the profile may not be true on some of the devices."""
-        return any(member.differs for member in self.members)
+        return self.ahead or any(member.differs for member in self.members)
 
 
 def overview(store: Store) -> tuple[ClassOverview, ...]:
@@ -80,14 +83,17 @@ def _newest(seen: Iterable[tuple[datetime, DeviceFacts]]) -> tuple[DeviceFacts, 
 def _class(
     store: Store, facts: DeviceFacts, published: list[ProfileRecord], boards: tuple[DeviceFacts, ...]
 ) -> ClassOverview:
-    # The store has the newest in front.
-    profile = next((each for each in published if each.device.class_id == facts.class_id), None)
+    now = datetime.now(UTC)
+    own = (each for each in published if each.device.class_id == facts.class_id)
+    # Of equal ones the first: the store has the newest in front.
+    profile = max(own, key=lambda each: not is_ahead(each.created_at, now), default=None)
     checks = _checks(store, profile) if profile else ()
     mine = sorted(
         (each for each in boards if each.class_id == facts.class_id), key=lambda f: (f.provenance.host, f.uuid)
     )
     members = tuple(_member(each, profile, latest(checks, each)) for each in mine)
-    return ClassOverview(facts.class_id, facts.provenance.name, facts.simulated, profile, members)
+    ahead = profile is not None and is_ahead(profile.created_at, now)
+    return ClassOverview(facts.class_id, facts.provenance.name, facts.simulated, profile, members, ahead)
 
 
 def _checks(store: Store, profile: ProfileRecord) -> tuple[Check, ...]:

@@ -57,6 +57,7 @@ def _finding(name: str, facts: DeviceFacts, url: str, canary: Canary) -> Finding
     with Store.open(url, create=False, read_only=True) as store:
         profile = profile_in_use(store, facts)
         changed = changed_fields(store, profile, facts)
+        measured_here = bool(store.finished_blocks(profile.sweep_id))
         what = f"{name}: profile {profile.profile_id}"
         if not changed:
             return Finding("profile", Status.OK, f"{what}, nothing has changed since")
@@ -69,6 +70,7 @@ def _finding(name: str, facts: DeviceFacts, url: str, canary: Canary) -> Finding
     keep(url, found)
     if found.verdict is Verdict.HOLDS:
         return Finding("profile", Status.OK, f"{since}; measured again, it holds")
-    hint = f"run {sweep_command(facts) if found.verdict is Verdict.DRIFTED else verify_command(facts)}"
+    again = found.verdict is Verdict.DRIFTED or not measured_here
+    hint = f"run {sweep_command(facts) if again else verify_command(facts)}"
     reasons = "; ".join(found.reasons)
     return Finding("profile", Status.WARNING, f"{since}; measured again: {found.verdict} ({reasons})", hint)

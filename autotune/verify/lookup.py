@@ -1,9 +1,13 @@
 """Which profile a canary is of, what was found of it before, and how what it finds is kept."""
 
+from collections.abc import Collection
+from datetime import UTC, datetime
+
 from pega_tune.autotune.verify.verification import Verdict, Verification
 from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.policy.checks import Check, changed_since, latest
+from pega_tune.profiles.policy.dating import is_ahead
 from pega_tune.profiles.policy.matching import TIERS, fit, sweep_command
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
@@ -16,18 +20,26 @@ class NoProfileError(DataError):
     code = "no-profile"
 
 
-def profile_in_use(store: Store, device: DeviceFacts) -> ProfileRecord:
+def profile_in_use(store: Store, device: DeviceFacts, without: Collection[str] = ()) -> ProfileRecord:
     """The profile from which `Auto` answers for a device: by tier, and within a tier the newest.
+
+    Args:
+        store: where to look.
+        device: facts of the device.
+        without: ids of profiles that are passed over.
 
     Raises:
         NoProfileError: there is none.
         DataError: the database refuses.
     """
-    published = (profile for profile in store.profiles() if profile.state is ProfileState.PUBLISHED)
-    fitting = [(TIERS.index(found.tier), p) for p in published if (found := fit(p.device, device)) is not None]
+    published = (each for each in store.profiles() if each.state is ProfileState.PUBLISHED)
+    usable = (each for each in published if each.profile_id not in without)
+    fitting = [(TIERS.index(found.tier), each) for each in usable if (found := fit(each.device, device)) is not None]
     if not fitting:
         raise NoProfileError(f"no published profile fits {device.uuid}", f"run {sweep_command(device)}")
-    return min(fitting, key=lambda pair: pair[0])[1]  # of equal ones the first: the store has the newest in front
+    now = datetime.now(UTC)
+    # Of equal ones the first: the store has the newest in front.
+    return min(fitting, key=lambda pair: (pair[0], is_ahead(pair[1].created_at, now)))[1]
 
 
 def changed_fields(store: Store, profile: ProfileRecord, device: DeviceFacts) -> tuple[str, ...]:

@@ -100,21 +100,35 @@ class Auto:
         return cls(found.profile, found.tier, (*subject.notes, *found.all_warnings))
 
     @classmethod
-    def load(cls, bundle: str | Path, facts: DeviceFacts | None = None, *, allow_drafts: bool = False) -> "Auto":
+    def load(
+        cls,
+        bundle: str | Path,
+        facts: DeviceFacts | None = None,
+        *,
+        allow_drafts: bool = False,
+        trust: str | Path | None = None,
+    ) -> "Auto":
         """Answers from a bundle, as `pega-tune export` writes them; needs no database.
 
         Args:
             bundle: path of the file.
             facts: the device to run on; None checks nothing, and the warnings say so.
             allow_drafts: use a profile that is not published, too.
+            trust: a PEM file with the Ed25519 key that has to have signed the bundle, which needs `pega-tune[sign]`;
+                None checks no signature.
 
         Raises:
-            UsageError: `facts` are none, or `bundle` is no path.
-            DataError: the file is no bundle, or damaged, or its profile is not published or does not fit the device.
+            UsageError: `facts` are none, or `bundle` or `trust` is no path.
+            DataError: the file is no bundle, or damaged, or not signed with the key; or its profile is not published or
+                does not fit the device.
+            DeviceError: signatures cannot be checked here.
         """
         require_facts(facts)
         require_file(bundle)
-        found = load_bundle(Path(bundle), facts, allow_drafts=allow_drafts)
+        if trust is not None:
+            require_file(trust)
+        key = None if trust is None else Path(trust)
+        found = load_bundle(Path(bundle), facts, allow_drafts=allow_drafts, trust=key)
         return cls(found.profile, found.tier, found.all_warnings)
 
     @classmethod

@@ -96,9 +96,10 @@ class LiveAuto:
     """Answers as `Auto`, always from the best profile that the database holds. Threads may share one.
 
     It reads the database when it is made, and from then on, while it does not change, asks the file system for two
-    times per interval. A better profile replaces the old one as a whole: each decision comes from one of the two. If
-    the database vanishes, is locked or replaced, or its profiles are no longer to be used, the last good profile goes
-    on answering, and the warnings of every decision say so.
+    times per interval. A better profile replaces the old one as a whole: each decision comes from one of the two. A new
+    verdict of `pega-tune verify` on the same profile is in the warnings of the decisions that follow. If the database
+    vanishes, is locked or replaced, or its profiles are no longer to be used, the last good profile goes on answering,
+    and the warnings of every decision say so.
 
     A forked child answers from the profile that was current at the fork and follows nothing: make another there.
 
@@ -149,9 +150,8 @@ class LiveAuto:
         sources = Sources(path, allow_drafts, around.packaged)
         found = sources.find(subject.device)
         self.auto = self._good = Auto(found.profile, found.tier, (*self._notes, *found.all_warnings))
-        stored = None if found.profile is None or found.tier is Tier.BUNDLED else found.profile.profile_id
         # Nobody waits for a lock here: the next look comes anyway.
-        self._watch = DatabaseWatch(replace(sources, busy_timeout_s=0.0), subject.device, stored)
+        self._watch = DatabaseWatch(replace(sources, busy_timeout_s=0.0), subject.device, found.standing)
         self._start(interval_s)
 
     def _start(self, interval_s: float) -> None:

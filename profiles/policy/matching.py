@@ -9,6 +9,8 @@ from pega_tune.profiles.policy.terms import Tier
 TIERS = (Tier.BOARD, Tier.CLASS, Tier.FAMILY)
 """The tiers that a database can answer at, best first."""
 
+NOT_COMPARABLE = "its measurements are not here to compare with"
+
 
 @dataclass(frozen=True, slots=True)
 class Fit:
@@ -23,7 +25,9 @@ class Fit:
     warnings: tuple[str, ...] = ()
 
 
-def fit(profile: DeviceFacts, device: DeviceFacts, check: Check | None = None) -> Fit | None:
+def fit(
+    profile: DeviceFacts, device: DeviceFacts, check: Check | None = None, *, comparable: bool = True
+) -> Fit | None:
     """How well a profile measured on `profile` fits `device`; None if it must not be used.
 
     A simulated profile fits the simulated device of the same name alone, and that device has no other; likewise with
@@ -33,6 +37,7 @@ def fit(profile: DeviceFacts, device: DeviceFacts, check: Check | None = None) -
         profile: of the device that was measured.
         device: that is here.
         check: the last one of the profile on it; None if there was none.
+        comparable: whether what was measured is at hand, so that the profile can be verified.
     """
     unreal = any(facts.simulated or facts.replayed for facts in (profile, device))
     if unreal and profile.uuid != device.uuid:
@@ -49,7 +54,8 @@ def fit(profile: DeviceFacts, device: DeviceFacts, check: Check | None = None) -
         warnings.append(f"it has drifted, as pega-tune verify found: run {sweep_command(device)} again")
     elif changed := changed_since(profile, device, check):
         since = "measured" if check is None else "verified"
-        warnings.append(f"suspect: {', '.join(changed)} changed since it was {since}: run {verify_command(device)}")
+        advice = verify_command(device) if comparable else f"{sweep_command(device)}, as {NOT_COMPARABLE}"
+        warnings.append(f"suspect: {', '.join(changed)} changed since it was {since}: run {advice}")
     return Fit(tier, tuple(warnings))
 
 

@@ -1,23 +1,20 @@
 """Finds the profile for a device in an SQLite database, with the standard library alone, and writes nothing at all."""
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import TypeVar
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.policy.admissible import require_sms
-from pega_tune.profiles.policy.checks import Check, latest
+from pega_tune.profiles.policy.candidates import Candidate, find_candidates, why_unused
 from pega_tune.profiles.policy.compiled import decode, digest
 from pega_tune.profiles.policy.errors import PolicyFormatError, ProfileDatabaseError
-from pega_tune.profiles.policy.matching import TIERS, Fit, fit, sweep_command
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
-from pega_tune.profiles.policy.stored import Found, StoredProfile
+from pega_tune.profiles.policy.stored import Found, Standing, StoredProfile
 from pega_tune.profiles.policy.terms import ProfileState, Tier
 
 BUSY_TIMEOUT_S = 5.0
@@ -27,21 +24,7 @@ _TRY_AGAIN = "try again when whoever writes to it has finished"
 
 T = TypeVar("T")
 
-# The blob is not among these columns: SQLite would read all of it for every candidate row.
-_CANDIDATES = """
-    SELECT profile_id, state, facts, created_at FROM profile
-    WHERE simulated = :simulated AND (board_uuid = :uuid OR class_id = :class_id OR family_id = :family_id)
-"""
 _BLOB = "SELECT compiled, digest, kernel_digest FROM profile WHERE profile_id = ?"
-_CHECKS = """
-    SELECT verdict, detail FROM evidence WHERE profile_id = ? AND cell_id IS NULL AND kind = 'canary'
-    ORDER BY evidence_id
-"""
-_UNUSED = """
-    SELECT profile.reasons, sweep.sweep_id, sweep.state FROM profile LEFT JOIN sweep USING (sweep_id)
-    WHERE profile_id = ?
-"""
-_RESUMABLE = ("interrupted", "failed")
 
 
 def find_profile(
@@ -49,7 +32,7 @@ def find_profile(
 ) -> Found:
     """The best profile for a device: by tier, and within a tier the newest. A missing database has none.
 
-    A damaged profile is skipped, and a warning names it.
+    A damaged profile is skipped, and a warning names it; one from the future comes after all others of its tier.
 
     Args:
         path: the database file.
@@ -63,16 +46,16 @@ def find_profile(
     return _read(path, lambda connection: _find(path, connection, device, allow_drafts), busy_timeout_s) or NOTHING
 
 
-def best_profile_id(
+def best_standing(
     path: Path, device: DeviceFacts, *, allow_drafts: bool = False, busy_timeout_s: float = BUSY_TIMEOUT_S
-) -> str | None:
-    """Id of the profile that `find_profile` tries first; reads no tables. None if none fits; else as `find_profile`."""
+) -> Standing | None:
+    """Of the profile that `find_profile` tries first; reads no tables. None if none fits; else as `find_profile`."""
 
-    def first(connection: sqlite3.Connection) -> str | None:
+    def first(connection: sqlite3.Connection) -> Standing | None:
         if not _is_current(path, connection):
             return None
-        candidates = _candidates(connection, device, [])
-        return next((c.profile_id for c in candidates if allow_drafts or c.state is ProfileState.PUBLISHED), None)
+        candidates = find_candidates(connection, device, [])
+        return next((c.standing for c in candidates if c.usable(allow_drafts=allow_drafts)), None)
 
     return _read(path, first, busy_timeout_s)
 
@@ -111,15 +94,6 @@ class _Stamp:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    profile_id: str
-    state: ProfileState
-    device: DeviceFacts
-    created_at: datetime
-    fit: Fit
-
-
 def _stamp(path: Path) -> _Stamp | None:
     """The state of the file; None if there is none.
 
@@ -147,8 +121,8 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
     warnings: list[str] = []
     if not _is_current(path, connection):
         return NOTHING
-    candidates = _candidates(connection, device, warnings)
-    usable = [c for c in candidates if allow_drafts or c.state is ProfileState.PUBLISHED]
+    candidates = find_candidates(connection, device, warnings)
+    usable = [c for c in candidates if c.usable(allow_drafts=allow_drafts)]
     for candidate in usable:
         try:
             profile = _load(connection, candidate)
@@ -156,13 +130,13 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
         except PolicyFormatError as error:
             warnings.append(f"profile {candidate.profile_id} was skipped: {error.message}")
             continue
-        found = Found(
-            profile, candidate.fit.tier, (*candidate.fit.warnings, *_state_warning(profile), *_summary(warnings))
-        )
+        told = candidate.standing.warnings
+        warned = (*told, *_state_warning(profile), *_summary(warnings))
+        found = Found(profile, candidate.fit.tier, warned, standing=candidate.standing)
         break
     else:
         others = [c for c in candidates if c not in usable]
-        found = Found(None, Tier.RULE, _summary(warnings), _unused(connection, others[0]) if others else "")
+        found = Found(None, Tier.RULE, _summary(warnings), why_unused(connection, others[0]) if others else "")
     if warnings:
         _require_sound(connection)
     return found
@@ -184,19 +158,6 @@ def _require_sound(connection: sqlite3.Connection) -> None:
     findings = [row[0] for row in connection.execute("PRAGMA quick_check(1)")]
     if findings != ["ok"]:
         raise sqlite3.DatabaseError(f"{MALFORMED}: {' '.join(str(findings[0]).split())}")
-
-
-def _unused(connection: sqlite3.Connection, candidate: _Candidate) -> str:
-    """Says of a profile that fits why it is not used, and how to go on."""
-    reasons, sweep_id, sweep_state = connection.execute(_UNUSED, (candidate.profile_id,)).fetchone()
-    try:
-        why = "; ".join(json.loads(reasons))
-    except (ValueError, TypeError):
-        why = "its reasons cannot be read"
-    resume = f"pega-tune sweep --resume {sweep_id} --budget TIME"
-    advice = f"go on with {resume}" if sweep_state in _RESUMABLE else f"run {sweep_command(candidate.device)} again"
-    kind = "is a draft" if candidate.state is ProfileState.DRAFT else f"is {candidate.state}"
-    return f"profile {candidate.profile_id} {kind} and is not used ({why}): {advice}"
 
 
 @contextmanager
@@ -233,38 +194,7 @@ def _is_current(path: Path, connection: sqlite3.Connection) -> bool:
     raise ProfileDatabaseError(f"{path} has schema {found}, this version reads {SCHEMA_REVISION}", hint)
 
 
-def _candidates(connection: sqlite3.Connection, device: DeviceFacts, warnings: list[str]) -> list[_Candidate]:
-    """The profiles that fit, by tier, and within a tier the newest first."""
-    keys = {
-        "simulated": device.simulated,
-        "uuid": device.uuid,
-        "class_id": device.class_id,
-        "family_id": device.family_id,
-    }
-    candidates = []
-    for profile_id, state, facts, created_at in connection.execute(_CANDIDATES, keys):
-        try:
-            known = DeviceFacts.from_json(json.loads(facts))
-            matched = fit(known, device, _last_check(connection, profile_id, device))
-            created = datetime.fromisoformat(created_at)
-            created = created if created.tzinfo else created.replace(tzinfo=UTC)
-            if matched is not None:
-                candidates.append(_Candidate(profile_id, ProfileState(state), known, created, matched))
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            warnings.append(f"profile {profile_id} was skipped: its row is malformed ({error})")
-    # Sorting is stable: the newest first, and then by tier.
-    candidates.sort(key=lambda candidate: candidate.created_at, reverse=True)
-    candidates.sort(key=lambda candidate: TIERS.index(candidate.fit.tier))
-    return candidates
-
-
-def _last_check(connection: sqlite3.Connection, profile_id: str, device: DeviceFacts) -> Check | None:
-    """The newest check of a profile on this device."""
-    rows = connection.execute(_CHECKS, (profile_id,))
-    return latest((Check.from_json(verdict, detail) for verdict, detail in rows), device)
-
-
-def _load(connection: sqlite3.Connection, candidate: _Candidate) -> StoredProfile:
+def _load(connection: sqlite3.Connection, candidate: Candidate) -> StoredProfile:
     blob, wanted, kernel_digest = connection.execute(_BLOB, (candidate.profile_id,)).fetchone()
     if not isinstance(blob, bytes) or digest(blob) != wanted:
         raise PolicyFormatError("its tables are damaged: the digest differs")

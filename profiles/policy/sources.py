@@ -141,22 +141,26 @@ def require_file(file: object) -> None:
         raise QuestionError(f"a file is told by a path or a URL, not by {file!r}")
 
 
-def load_bundle(path: Path, device: DeviceFacts | None, *, allow_drafts: bool) -> Found:
+def load_bundle(path: Path, device: DeviceFacts | None, *, allow_drafts: bool, trust: Path | None = None) -> Found:
     """The profile in a bundle, if it may be used.
 
     Args:
         path: the file.
         device: facts of the device to run on; None checks nothing, and the warnings say so.
         allow_drafts: use a profile that is not published, too.
+        trust: file of the public key that has to have signed it; None checks no signature.
 
     Raises:
-        BundleError: not a bundle, damaged, not published, or of a device that does not fit.
+        BundleError: not a bundle, damaged, not published, not signed as it must be, or of a device that does not fit.
+        KeyFileError: `trust` holds no such key.
+        CryptographyMissingError: signatures cannot be checked here.
         PolicyFormatError: of a device that fits, but has more SMs, of which a plan makes use.
     """
     from pega_tune.profiles.bundle.errors import BundleError
     from pega_tune.profiles.bundle.files import read_bundle
+    from pega_tune.profiles.bundle.keys import read_trusted_key
 
-    bundle = read_bundle(path)
+    bundle = read_bundle(path, None if trust is None else read_trusted_key(trust))
     state = bundle.state
     if state is not ProfileState.PUBLISHED and not allow_drafts:
         why = "; ".join(bundle.reasons) or "no reason is given"
@@ -165,7 +169,7 @@ def load_bundle(path: Path, device: DeviceFacts | None, *, allow_drafts: bool) -
     if device is None:
         simulated = (f"SIMULATED: the profile is of {bundle.device.uuid}",) if bundle.device.simulated else ()
         return Found(bundle.stored, Tier.BUNDLED, (*simulated, _UNCHECKED, *kept))
-    matched = fit(bundle.device, device)
+    matched = fit(bundle.device, device, comparable=False)
     if matched is None:
         raise BundleError(
             f"the profile in {path} is of {bundle.device.uuid} ({bundle.device.provenance.name}), "

@@ -30,6 +30,21 @@ class StoredProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """What whoever follows a database compares: of the same profile, too, a later check may change it.
+
+    Attributes:
+        profile_id: of the profile.
+        tier: how closely it fits.
+        warnings: why it is suspect; a sentence each.
+    """
+
+    profile_id: str
+    tier: Tier
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """The outcome of looking for a profile.
 
@@ -38,12 +53,14 @@ class Found:
         tier: how closely it fits; `rule` without a profile.
         warnings: why it is suspect, and which better ones were skipped; a sentence each.
         unused: where none is used, which one would fit but is not published, and how to go on; else empty.
+        standing: of a profile that is in a database; None for every other.
     """
 
     profile: StoredProfile | None
     tier: Tier
     warnings: tuple[str, ...] = ()
     unused: str = ""
+    standing: Standing | None = None
 
     @property
     def all_warnings(self) -> tuple[str, ...]:

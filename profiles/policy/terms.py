@@ -69,6 +69,8 @@ class ProfileState(StrEnum):
     PUBLISHED = "published"
     DRAFT = "draft"
     PARTIAL = "partial"
+    RETIRED = "retired"
+    """It was published, and taken out of use by hand."""
 
 
 W = TypeVar("W", bound=StrEnum)

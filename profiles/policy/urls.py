@@ -13,12 +13,16 @@ _SCHEME = re.compile(r"[A-Za-z][\w+]*", re.ASCII)
 _IN_AUTHORITY = re.compile(
     r"""((?::/{1,2}|(?<!/)//)[^:/\s'"]*:|(?:^|[\s'"(=])[^:/\s'"]*:(?!/))\S*@""",
 )
+# Where only a server can be meant, the password may hold blanks, or the host be missing. What looks like a port is one.
+_SERVER = r"(?:postgres|psycopg)\w*(?:\+\w+)?(?::/{0,2}|/{1,2})"
+_WITH_BLANKS = re.compile(rf"""({_SERVER}[^:/\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")]|$)|/)[^@\n]*@(?:\S*@)?""", re.IGNORECASE)
+_WITHOUT_HOST = re.compile(rf"""({_SERVER}[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|$))[^\s@'"()/]+""", re.IGNORECASE)
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
-_IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)=)[^&\s]*", re.IGNORECASE)
+_IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
 
 # What somebody writes who means a server: its scheme, a password before a host, or libpq's own keywords.
 _LIKE_A_SERVER = re.compile(
-    r"(postgres|psycopg)\w*(\+\w+)?(:|//)|[^/\s:]+:[^/\s]*@|.*\b(password|dbname)=", re.IGNORECASE
+    r"""[\s'"]*(postgres|psycopg)\w*(\+\w+)?([:;]|//)|[^/:]*:.*@|.*\b(password|dbname)\s*=""", re.IGNORECASE | re.DOTALL
 )
 
 _USER_ALONE = re.compile(r"[^\[/@:]*:[^/@]*(/|$)")  # and a password, the host forgotten; or a host with an odd port
@@ -31,12 +35,13 @@ def require_file_name(text: str) -> None:
         QuestionError: as said; without the text.
     """
     if _LIKE_A_SERVER.match(text):
-        raise QuestionError("the database looks like a server, and is not a database URL", URL_HINT)
+        raise QuestionError("what looks like a server is not a database URL, nor the name of a file", URL_HINT)
 
 
 def without_passwords(text: str) -> str:
     """The text, passwords in the URLs in it blotted out."""
-    return _IN_QUERY.sub(r"\1***", _IN_AUTHORITY.sub(r"\1***@", text))
+    whole = _WITH_BLANKS.sub(r"\1***@", _IN_AUTHORITY.sub(r"\1***@", text))
+    return _IN_QUERY.sub(r"\1***", _WITHOUT_HOST.sub(r"\1***", whole))
 
 
 def require_url(url: str) -> None:

@@ -1,4 +1,4 @@
-"""Notices that a database holds a better profile: by two `stat` calls, and only after a change by a query."""
+"""Notices a better profile in a database, or a new verdict: by two `stat` calls, and only after a change by a query."""
 
 import os
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.policy.errors import ProfileDatabaseError
-from pega_tune.profiles.policy.reader import best_profile_id, find_profile
+from pega_tune.profiles.policy.reader import best_standing, find_profile
 from pega_tune.profiles.policy.sources import Sources
-from pega_tune.profiles.policy.stored import Found
+from pega_tune.profiles.policy.stored import Found, Standing
 
 _Stamp = tuple[int, ...]
 
@@ -22,17 +22,17 @@ class DatabaseWatch:
     Attributes:
         sources: where to look; bundles play no part.
         device: facts of the device.
-        profile_id: the stored profile that was found last; None if there was none.
+        standing: of the stored profile that was found last; None if there was none.
     """
 
     sources: Sources
     device: DeviceFacts
-    profile_id: str | None
+    standing: Standing | None
     _read_at: tuple[_Stamp | None, ...] | None = None
     _settled: bool = False
 
     def look(self) -> Found | None:
-        """What the database holds now if it may be another profile; None if nothing has changed.
+        """What the database holds now if it may be another profile, or suspect; None if nothing has changed.
 
         A file's time moves in ticks of some milliseconds, so that a write may leave it as it is: each change is
         followed by one more query at the next look.
@@ -52,17 +52,17 @@ class DatabaseWatch:
 
     def _query(self, *, missing: bool) -> Found | None:
         path = self.sources.path
-        if missing and self.profile_id is not None:
+        if missing and self.standing is not None:
             raise ProfileDatabaseError(f"{path} is gone: {_KEPT}")
         drafts, patience_s = self.sources.allow_drafts, self.sources.busy_timeout_s
-        best = best_profile_id(path, self.device, allow_drafts=drafts, busy_timeout_s=patience_s)
-        if best == self.profile_id:
+        best = best_standing(path, self.device, allow_drafts=drafts, busy_timeout_s=patience_s)
+        if best == self.standing:
             return None
         found = find_profile(path, self.device, allow_drafts=drafts, busy_timeout_s=patience_s)
         if found.profile is None:
             why = "; ".join(found.all_warnings) or f"no profile fits {self.device.uuid} in {path} any more"
             raise ProfileDatabaseError(f"{why}: {_KEPT}")
-        self.profile_id = found.profile.profile_id
+        self.standing = found.standing
         return found
 
 

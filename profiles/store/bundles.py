@@ -1,12 +1,13 @@
 """Profiles of the store as bundles, and back. A bundle holds tables alone: blocks and fits stay where they are."""
 
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
 from pega_tune.profiles.bundle.document import Bundle
 from pega_tune.profiles.policy.compiled import decode, digest
+from pega_tune.profiles.policy.dating import is_ahead
+from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store import models, ownership
 from pega_tune.profiles.store.errors import ImportConflictError
 from pega_tune.profiles.store.host import HostView
@@ -17,9 +18,6 @@ from pega_tune.profiles.store.values import settled
 
 IMPORTED = "imported"
 """What stands for the preset of a sweep that was measured elsewhere."""
-
-CLOCKS_APART = timedelta(days=1)
-"""How far a clock may be ahead of another one before what it dates is refused."""
 
 
 def bundle_of(record: ProfileRecord) -> Bundle:
@@ -42,36 +40,8 @@ def bundle_of(record: ProfileRecord) -> Bundle:
     )
 
 
-def add_bundle(session: Session, bundle: Bundle, host: HostView) -> bool:
-    """Stores the profile of a bundle, and what has to be there for it; False if it is there already.
-
-    Raises:
-        ImportConflictError: another profile or another sweep has its id, or it was made in the future: it would be the
-            newest one for good.
-    """
-    record = _profile(bundle)
-    if record.created_at > host.now() + CLOCKS_APART:
-        made = record.created_at.isoformat(timespec="minutes")
-        raise ImportConflictError(
-            f"profile {record.profile_id} was made in the future, at {made}", "check the clocks of both hosts"
-        )
-    there = session.get(models.Profile, record.profile_id)
-    if there is not None:
-        if replace(profile_record(there), fits=()) == record:
-            return False
-        raise ImportConflictError(
-            f"there is another profile {record.profile_id} in the database", "it stays; --db names another database"
-        )
-    _add_board(session, bundle)
-    _require_sweep(session, bundle, host)
-    row = profile_row(record)
-    session.add(row)
-    session.flush()
-    link_cells(session, row)  # of a sweep that is here after all
-    return True
-
-
-def _profile(bundle: Bundle) -> ProfileRecord:
+def record_of(bundle: Bundle) -> ProfileRecord:
+    """The profile of a bundle as it is stored; without fits, which do not travel."""
     return ProfileRecord(
         profile_id=bundle.profile_id,
         sweep_id=bundle.sweep_id,
@@ -86,6 +56,64 @@ def _profile(bundle: Bundle) -> ProfileRecord:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a bundle goes to.
+
+    Attributes:
+        label: what messages call the database.
+        host: the machine that writes to it.
+    """
+
+    label: str
+    host: HostView
+
+
+def add_bundle(session: Session, bundle: Bundle, place: Place) -> bool:
+    """Stores the profile of a bundle, and what has to be there for it; False if it is there already.
+
+    One that is there and retired stays retired.
+
+    Raises:
+        ImportConflictError: another profile or another sweep has its id, or it was made in the future: it would be the
+            newest one for good.
+    """
+    record = record_of(bundle)
+    _require_past(record, place)
+    there = session.get(models.Profile, record.profile_id)
+    if there is not None:
+        if _as_made(profile_record(there), record) == record:
+            return False
+        raise ImportConflictError(
+            f"there is another profile {record.profile_id} in {place.label}",
+            f"if it is not wanted, `pega-tune --db {place.label} profiles rm {record.profile_id}` removes it",
+        )
+    _add_board(session, bundle)
+    _require_sweep(session, bundle, place)
+    row = profile_row(record)
+    session.add(row)
+    session.flush()
+    link_cells(session, row)  # of a sweep that is here after all
+    return True
+
+
+def _require_past(record: ProfileRecord, place: Place) -> None:
+    now = place.host.now()
+    if is_ahead(record.created_at, now):
+        made, here = (moment.isoformat(sep=" ", timespec="minutes") for moment in (record.created_at, now))
+        raise ImportConflictError(
+            f"profile {record.profile_id} was made in the future, at {made}; here it is {here}",
+            "check the clocks of both hosts",
+        )
+
+
+def _as_made(there: ProfileRecord, record: ProfileRecord) -> ProfileRecord:
+    """A stored profile without what does not travel, and as it was before it was retired."""
+    if there.state is ProfileState.RETIRED:
+        there = replace(there, state=record.state, reasons=record.reasons)
+    return replace(there, fits=())
+
+
 def _add_board(session: Session, bundle: Bundle) -> None:
     device = bundle.device
     if session.get(models.Board, device.uuid) is not None:
@@ -95,12 +123,12 @@ def _add_board(session: Session, bundle: Bundle) -> None:
     remember_device(session, device_row(device), board_row(device, bundle.created_at))
 
 
-def _require_sweep(session: Session, bundle: Bundle, host: HostView) -> None:
+def _require_sweep(session: Session, bundle: Bundle, place: Place) -> None:
     """The sweep that the profile refers to: the one in the database, or one without blocks that stands for it."""
     there = session.get(models.Sweep, bundle.sweep_id)
     if there is None:
         row = sweep_row(_sweep(bundle))
-        ownership.touch(row, host)
+        ownership.touch(row, place.host)
         session.add(settled(row))
         session.flush()
     elif (there.board_uuid, there.kernel_digest, there.method_version) != (
@@ -109,7 +137,7 @@ def _require_sweep(session: Session, bundle: Bundle, host: HostView) -> None:
         bundle.method_version,
     ):
         raise ImportConflictError(
-            f"there is another sweep {bundle.sweep_id} in the database, which did not measure this profile",
+            f"there is another sweep {bundle.sweep_id} in {place.label}, which did not measure this profile",
             "import into another database",
         )
 

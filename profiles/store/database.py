@@ -1,7 +1,8 @@
 """Which database a URL names, and whether its file can be used at all."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -16,6 +17,7 @@ _WRITABLE_HINT = "`pega-tune sweep` and `db upgrade` write to it: name another f
 POSTGRESQL = "postgresql"
 DRIVER = "postgresql+psycopg"
 _SERVERS = (POSTGRESQL, DRIVER, "postgres")  # the last is another name that libpq takes
+_SECRET_OPTIONS = ("password", "sslpassword")
 _ANY_WRITE_BIT = 0o222
 _SUFFIXES = ("", "-wal", "-shm", "-journal")
 
@@ -25,12 +27,14 @@ class Database:
     """A database by its URL.
 
     Attributes:
-        url: as given; that of a server names the driver.
+        url: as given, without passwords; that of a server names the driver.
         path: the file, absolute; None for a server.
+        secrets: the passwords, by the driver's names.
     """
 
     url: URL
     path: Path | None
+    secrets: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict, repr=False, hash=False)
 
     @classmethod
     def parse(cls, url: str) -> "Database":
@@ -48,12 +52,17 @@ class Database:
             raise malformed(url) from None  # SQLAlchemy's own message may hold a part of a password
         if path is None and parsed.drivername not in _SERVERS:
             raise DatabaseRefusedError(f"databases of kind {parsed.drivername!r} are not supported", URL_HINT)
-        return cls(parsed, path.absolute()) if path else cls(parsed.set(drivername=DRIVER), None)
+        if path:
+            return cls(parsed, path.absolute())
+        secrets = {name: value for name, value in parsed.query.items() if name.lower() in _SECRET_OPTIONS}
+        if parsed.password is not None:
+            secrets = {"password": parsed.password, **secrets}
+        return cls(_bare(parsed.difference_update_query(secrets)), None, secrets)
 
     def __str__(self) -> str:
         if self.path:
             return str(self.path)
-        return without_passwords(self.url.set(drivername=POSTGRESQL).render_as_string(hide_password=True))
+        return without_passwords(self.url.set(drivername=POSTGRESQL).render_as_string())
 
     def require_readable(self) -> None:
         """Refuses a file that is missing or not a file.
@@ -95,6 +104,10 @@ class Database:
         # The journal is a new file beside the database.
         if not _may_write(self.path.parent):
             raise DatabaseRefusedError(f"the directory of {self} is read-only", _WRITABLE_HINT)
+
+
+def _bare(url: URL) -> URL:
+    return URL.create(DRIVER, url.username, host=url.host, port=url.port, database=url.database, query=url.query)
 
 
 def _require_plain_file(path: Path) -> None:

@@ -21,6 +21,7 @@ WRITES = "pega_tune_writes"
 """Execution option of a connection whose transactions write."""
 
 _POLL_S = 0.02
+_ANY_WRITE_BIT = 0o222
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,8 @@ def connect_read_only(path: Path, busy_timeout_s: float) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: it cannot be opened.
     """
+    if _is_sealed(path):
+        return _probed(path, "mode=ro&immutable=1", busy_timeout_s)
     try:
         # SQLite's own read-only mode cannot roll back what a dead writer left, and leaves files of its own behind.
         # Where the file cannot be written, SQLite opens it for reading by itself.
@@ -166,6 +169,13 @@ def _probed(path: Path, query: str, busy_timeout_s: float) -> sqlite3.Connection
 def _has_unfinished_writes(path: Path) -> bool:
     beside = (path.with_name(path.name + suffix) for suffix in ("-wal", "-journal"))
     return any(file.exists() and file.stat().st_size > 0 for file in beside)
+
+
+def _is_sealed(path: Path) -> bool:
+    """Whether nobody may write the file, nor has it open: SQLite would leave a log beside it that holds nothing."""
+    if not path.is_file() or path.stat().st_mode & _ANY_WRITE_BIT:
+        return False
+    return not any(path.with_name(path.name + suffix).exists() for suffix in ("-wal", "-journal"))
 
 
 def _open(path: Path, query: str, busy_timeout_s: float) -> sqlite3.Connection:

@@ -1,5 +1,6 @@
 """What the store asks of the machine it runs on, in one value that tests can replace."""
 
+import math
 import os
 import re
 import socket
@@ -73,6 +74,10 @@ class HostView:
         now: the time, aware, UTC.
         busy_timeout_s: how long SQLite itself waits for another process, in seconds.
         give_up_s: how long the store goes on trying after that, in seconds.
+        away_s: how long to wait for a server where nobody listens when a database is opened, in seconds: it may be
+            restarting, or its address wrong.
+        silence_s: how long to wait for the next bytes of a server that has to answer, in seconds; longer than for a
+            lock. Migrations wait without end.
     """
 
     name: str = field(default_factory=socket.gethostname)
@@ -81,6 +86,8 @@ class HostView:
     now: Callable[[], datetime] = utc_now
     busy_timeout_s: float = 30.0
     give_up_s: float = 120.0
+    away_s: float = 0.0
+    silence_s: float = math.inf
 
     def file_system(self, path: Path) -> str:
         """Type of the file system that `path` is on; empty if unknown."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.store.access import Access
@@ -14,8 +14,9 @@ from pega_tune.profiles.store.errors import CHECK_HINT, DatabaseDamagedError, Da
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.revision import read_revision, wrong_revision
 from pega_tune.profiles.store.server import require_unicode
+from pega_tune.profiles.store.server_errors import is_down, is_starting
 from pega_tune.profiles.store.soundness import first_flaw
-from pega_tune.profiles.store.transactions import Transactions
+from pega_tune.profiles.store.transactions import Transactions, patiently
 from pega_tune.profiles.store.translation import translated
 
 
@@ -75,12 +76,17 @@ def reading(database: Database, host: HostView) -> Iterator[Connection]:
     """
     engine = open_engine(database, Access.EXAMINE, host)
     try:
-        with translated(str(database)), engine.connect() as connection:
+        with translated(str(database)), _connected(engine, host) as connection:
             if database.path is None:
                 require_unicode(connection, str(database))
             yield connection
     finally:
         engine.dispose()
+
+
+def _connected(engine: Engine, host: HostView) -> Connection:
+    """A connection to a server that may be restarting."""
+    return patiently(lambda: patiently(engine.connect, host.give_up_s, is_starting), host.away_s, is_down)
 
 
 def _require_usable(database: Database, host: HostView, *, create: bool, whole: bool) -> None:

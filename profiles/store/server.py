@@ -1,5 +1,6 @@
 """How PostgreSQL is told to behave: connections, and the locks by which upgrades and everything else keep apart."""
 
+import math
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
@@ -23,7 +24,8 @@ _OPTIONS = {Access.EXAMINE: READING, Access.MIGRATE: {"isolation_level": "READ C
 _MIGRATION_LOCK = 0x7065_6761  # any number will do, as long as all versions use the same
 # A host that was stopped in the middle of a transaction must not hold up all others.
 _IDLE_LIMIT_MS = 60_000
-# A network that drops packets is noticed in seconds, not hours; libpq's names and units (s, s, s, count, ms).
+# A network that drops packets is noticed in seconds, not hours; a peer that takes them and says nothing is noticed by
+# `HostView.silence_s`. libpq's names and units (s, s, s, count, ms).
 _CONNECTING = {
     "application_name": "pega-tune",
     "connect_timeout": "10",
@@ -46,7 +48,7 @@ def server_engine(database: Database, access: Access, host: HostView) -> Engine:
     try:
         engine = create_engine(
             database.url,
-            connect_args=_arguments(database),
+            connect_args={**_arguments(database), **database.secrets},
             poolclass=QueuePool if of_this_version else NullPool,
         )
     except ModuleNotFoundError as error:
@@ -54,6 +56,8 @@ def server_engine(database: Database, access: Access, host: HostView) -> Engine:
             f"the driver of {database} is not installed: {error.name}", "pip install 'pega-tune[postgres]'"
         ) from error
     limits = _limits(host)
+    # How long a migration works on its tables without a word depends on how large they are.
+    _watch(engine, math.inf if access is Access.MIGRATE else host.silence_s)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -89,6 +93,17 @@ def require_unicode(connection: Connection, label: str) -> None:
         raise DatabaseRefusedError(
             f"{label} is encoded in {encoding}", "make one with: createdb --encoding UTF8 --template template0"
         )
+
+
+def _watch(engine: Engine, silence_s: float) -> None:
+    # Late, as the driver need not be installed for everything else.
+    from pega_tune.profiles.store.server_connection import WatchedConnection
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, words: list[str], options: dict[str, Any]) -> WatchedConnection:
+        connection = WatchedConnection.connect(*words, **options)
+        connection.silence_s = silence_s
+        return connection
 
 
 def _arguments(database: Database) -> dict[str, Any]:

@@ -46,6 +46,9 @@ _BY_STATE = {
     "XX000": None,  # an internal error says nothing of the data
 }
 
+# Of 57P03: https://github.com/postgres/postgres/blob/master/src/backend/tcop/backend_startup.c
+_STARTING = ("is starting up", "is shutting down", "in recovery mode", "not yet accepting connections")
+
 
 def trouble_of(error: DBAPIError) -> Trouble | None:
     """What kind of trouble a server's error tells of; None for one that only a mistake of ours can cause."""
@@ -62,3 +65,18 @@ def trouble_of(error: DBAPIError) -> Trouble | None:
     if isinstance(error, OperationalError):
         return Trouble.AWAY
     return Trouble.VALUE if isinstance(error, DataError | IntegrityError) else None
+
+
+def is_down(error: BaseException) -> bool:
+    """Whether nobody listens where a server should be, as in the first seconds of a restart."""
+    return _is_away(error) and "FATAL:" not in str(error)  # libpq's word before what a server itself says
+
+
+def is_starting(error: BaseException) -> bool:
+    """Whether a server answers that it will be there soon, or is about to go."""
+    # While a connection is made libpq tells no SQLSTATE, only words; in another language they are not known.
+    return _is_away(error) and any(words in str(error) for words in _STARTING)
+
+
+def _is_away(error: BaseException) -> bool:
+    return isinstance(error, DBAPIError) and trouble_of(error) is Trouble.AWAY

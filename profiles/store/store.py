@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.profiles.bundle.document import Bundle
-from pega_tune.profiles.store import models, ownership, queries
+from pega_tune.profiles.store import models, ownership, queries, retiring
 from pega_tune.profiles.store.block_mapping import block_record, block_row
-from pega_tune.profiles.store.bundles import add_bundle
+from pega_tune.profiles.store.bundles import Place, add_bundle
 from pega_tune.profiles.store.database import Database
 from pega_tune.profiles.store.errors import SweepRunningError, ValueRefusedError
 from pega_tune.profiles.store.host import HostView
@@ -239,9 +239,10 @@ class Store:
         """Stores a profile that was measured elsewhere; False, and nothing is changed, if it is there already.
 
         Raises:
-            ImportConflictError: another profile or another sweep has its id.
+            ImportConflictError: another profile or another sweep has its id, or it was made in the future.
         """
-        return self._transactions.write(lambda session: add_bundle(session, bundle, self._host))
+        place = Place(self._transactions.label, self._host)
+        return self._transactions.write(lambda session: add_bundle(session, bundle, place))
 
     def profile(self, profile_id: str) -> ProfileRecord:
         """A profile by its id or a unique beginning of it.
@@ -260,6 +261,31 @@ class Store:
     def profiles(self) -> tuple[ProfileRecord, ...]:
         """All profiles, the newest first."""
         return self._transactions.read(lambda session: tuple(map(profile_record, queries.profile_rows(session))))
+
+    def retire(self, profile_id: str, reason: str = "", *, undo: bool = False) -> bool:
+        """Takes a published profile out of use, or a retired one into use again. False if it was so already.
+
+        Raises:
+            NotFoundError: there is no such profile, or more than one.
+            ValueRefusedError: it was never published, or the reason is no line of text.
+        """
+
+        def work(session: Session) -> bool:
+            if undo:
+                return retiring.unretire(session, profile_id)
+            return retiring.retire(session, profile_id, reason, self._host.now())
+
+        return self._transactions.write(work)
+
+    def remove_profile(self, profile_id: str) -> None:
+        """Deletes a profile with its fits and its evidence; a sweep that measured here stays, with all its blocks.
+
+        Raises:
+            NotFoundError: there is no such profile, or more than one.
+            ValueRefusedError: it is published, so that answers come from it.
+        """
+        # Not repeatable: what is gone the second time was there the first.
+        self._transactions.write(lambda session: retiring.remove(session, profile_id), repeatable=False)
 
     def evidence(self, profile_id: str) -> tuple[EvidenceRecord, ...]:
         """What a profile rests on, in the order recorded; empty if there is no such profile."""

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from pega_tune.profiles.store.engine_setup import for_reading, for_writing
 from pega_tune.profiles.store.errors import DatabaseDamagedError, DatabaseRefusedError, UnknownOutcomeError
 from pega_tune.profiles.store.revision import require_revision
-from pega_tune.profiles.store.translation import is_away, is_busy, translated
+from pega_tune.profiles.store.translation import is_away, is_busy, raise_alone, translated
 
 Result = TypeVar("Result")
 
@@ -35,6 +35,11 @@ class Transactions:
         self._label = label
         self._give_up_s = give_up_s
         self._refusal = "was opened for reading only" if read_only else ""
+
+    @property
+    def label(self) -> str:
+        """What messages call the database."""
+        return self._label
 
     def read(self, work: Callable[[Session], Result]) -> Result:
         """What `work` returns, from one consistent state of the database.
@@ -85,9 +90,11 @@ class Transactions:
         except DBAPIError as error:
             if repeatable or not is_away(error):
                 raise
-            raise UnknownOutcomeError(
-                f"the connection to {self._label} was lost in the moment of saving", "look whether it was saved"
-            ) from error
+            raise_alone(
+                UnknownOutcomeError(
+                    f"the connection to {self._label} was lost in the moment of saving", "look whether it was saved"
+                )
+            )
 
     def _run(self, attempt: Callable[[], Result]) -> Result:
         try:

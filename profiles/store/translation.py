@@ -1,9 +1,11 @@
 """The one place where a database's own errors become the user's."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 from sqlalchemy.exc import DBAPIError
 
@@ -18,6 +20,9 @@ from pega_tune.profiles.store.errors import (
 )
 from pega_tune.profiles.store.server_errors import Trouble, trouble_of
 
+# libpq ends with a question, and the hint says the same.
+_ADVICE = re.compile(r"\s*Is the server running [^?]*\?")
+
 
 @contextmanager
 def translated(database: str) -> Iterator[None]:
@@ -28,17 +33,26 @@ def translated(database: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        cause = error.orig
-        sqlite = isinstance(cause, sqlite3.Error)
-        explained = _explain_sqlite(database, cause) if sqlite else _explain_server(database, error)
+        sqlite = isinstance(error.orig, sqlite3.Error)
+        explained = _explain_sqlite(database, error.orig) if sqlite else _explain_server(database, error)
         if explained is None:
             raise
-        raise explained from error
+        if sqlite:
+            raise explained from error
+        raise_alone(explained)
     except sqlite3.Error as error:
         explained = _explain_sqlite(database, error)
         if explained is None:
             raise
         raise explained from error
+
+
+def raise_alone(error: StoreError) -> NoReturn:
+    """Raises an error without that of a server's driver, which keeps the password in itself and its traceback."""
+    try:
+        raise error
+    finally:
+        error.__context__ = None
 
 
 def is_busy(error: BaseException) -> bool:
@@ -73,7 +87,8 @@ class _Explanation:
 def _explain_server(database: str, error: DBAPIError) -> StoreError | None:
     explanation = _SERVER.get(trouble_of(error))
     # Nothing that a driver says may hold a password; should one do so, it goes no further.
-    return explanation.error(database, without_passwords(_one_line(error.orig))) if explanation else None
+    text = without_passwords(_ADVICE.sub("", _one_line(error.orig)))
+    return explanation.error(database, text) if explanation else None
 
 
 def _explain_sqlite(database: str, error: BaseException | None) -> StoreError | None:

@@ -2,7 +2,7 @@
 
 from tests.helpers.cli import Program
 
-PARTS = ["python", "packages", "driver", "telemetry", "toolchain", "variables", "compiler", "database"]
+PARTS = ["python", "packages", "driver", "telemetry", "toolchain", "variables", "compiler", "cache", "database"]
 
 
 def test_without_a_gpu_the_doctor_says_what_is_missing(program: Program) -> None:
@@ -47,3 +47,13 @@ def test_a_place_for_a_database_that_cannot_be_made_is_told(program: Program) ->
     (database,) = [check for check in result.json["checks"] if check["part"] == "database"]
     assert database["status"] == "failed"
     assert "is not a directory" in database["detail"]
+
+
+def test_a_place_for_kernels_that_cannot_be_made_is_told(program: Program) -> None:
+    (program.folder / "file").touch()
+    for place, status in ((program.folder / "file" / "cache", "warning"), (program.folder / "new", "ok"), ("", "ok")):
+        result = program("doctor", "--json", PEGA_TUNE_CACHE=str(place))
+        (cache,) = [check for check in result.json["checks"] if check["part"] == "cache"]
+        assert cache["status"] == status, cache
+        assert ("PEGA_TUNE_CACHE" in cache["hint"]) == (status == "warning")
+    assert not (program.folder / "new").exists()

@@ -2,14 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from pega_tune.autotune.cli.main import run
 from pega_tune.autotune.devices import find_device
+from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.store import Store
-from tests.helpers.bundles import bundle
+from tests.helpers.bundles import CREATED, bundle
 from tests.helpers.cli import Result
 from tests.helpers.places import Place, plain, server_place
 from tests.helpers.postgresql import Server
@@ -17,6 +19,8 @@ from tests.helpers.store import counts, sqlite_url
 
 USAGE, DATA, FLAGGED = 2, 4, 5
 SIM = ("--device", "sim:h200")
+SIM_FACTS = find_device("sim:h200").facts
+LATER = CREATED + timedelta(hours=1)
 ASKED = (*SIM, "--ranges", 16384, "--bytes", "64MiB", "--direction", "h2d", "--json")
 
 
@@ -65,7 +69,9 @@ def new(ask: Callable[..., Result], tmp_path: Path) -> Host:
 def test_a_profile_answers_on_another_host_as_on_its_own(measured: Host, new: Host, shared: Place) -> None:
     (profile,) = measured("profiles", "list", "--json").json["profiles"]
     pushed = measured("fleet", "push", "--fleet", shared.url, "--json")
-    assert pushed.json == {"pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True, "refused": None}]}
+    assert pushed.json == {
+        "pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True, "refused": None, "retired": False}]
+    }
     (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
     assert (pulled["profile"], pulled["tier"], pulled["added"], pulled["kept"]) == (profile["id"], "board", True, None)
     there, here = (host("decide", *ASKED).json for host in (new, measured))
@@ -89,7 +95,7 @@ def test_a_profile_that_is_refused_does_not_keep_the_others_back(measured: Host,
     assert result.code == DATA
     pushed = {each["profile"]: (each["added"], each["refused"]) for each in result.json["pushed"]}
     assert pushed["another"] == (True, None)
-    assert "there is another profile" in pushed[first][1]
+    assert f"there is another profile {first} in postgresql://tester@" in pushed[first][1]
     assert "refused: there is another" in measured("fleet", "push", "--fleet", shared.url).stdout
 
 
@@ -105,6 +111,7 @@ def test_the_last_good_profile_is_kept_when_the_fleet_cannot_be_reached(
         (kept,) = result.json["pulled"]
         assert (kept["profile"], kept["added"]) == (good["profile"], False)
         assert "is not usable" in kept["kept"]
+        assert "Is the server running" not in kept["kept"]
         assert "is kept" in result.stderr
     assert new.path.read_bytes() == content
 
@@ -154,3 +161,55 @@ def test_the_fleet_has_to_be_named(new: Host) -> None:
     result = new("fleet", "pull", *SIM)
     assert result.code == USAGE
     assert "PEGA_TUNE_FLEET" in result.stderr
+
+
+def test_hints_name_the_option_that_names_the_fleet(measured: Host, tmp_path: Path) -> None:
+    for command in ("list", "pull"):
+        device = SIM if command == "pull" else ()
+        result = Host(tmp_path / f"{command}.db", measured.ask)(
+            "fleet", command, *device, "--fleet", tmp_path / "none.db"
+        )
+        assert result.code == DATA
+        assert "--fleet names another" in result.stderr
+        assert "--db" not in result.stderr
+
+
+def test_what_is_retired_in_the_fleet_is_retired_where_it_was_pulled(measured: Host, new: Host, shared: Place) -> None:
+    with Store.open(sqlite_url(measured.path)) as local:
+        local.import_bundle(bundle(profile_id="newer", sweep_id="other", device=SIM_FACTS, created_at=LATER))
+    measured("fleet", "push", "--fleet", shared.url)
+    assert new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"][0]["profile"] == "newer"
+    assert new("profiles", "retire", "newer", "--db", shared.url, "--reason", "a bad riser").code == 0
+    again = {
+        each["profile"]: each for each in measured("fleet", "push", "--fleet", shared.url, "--json").json["pushed"]
+    }
+    assert {name: each["retired"] for name, each in again.items()} == {"newer": True, "abc123": False}
+    pulled = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json")
+    assert (pulled.code, pulled.json["pulled"][0]["profile"]) == (0, "abc123")
+    assert "profile newer, which was here, is retired in the fleet" in pulled.stderr
+    assert new("decide", *ASKED).json["profile"] == "abc123"
+    assert "a bad riser" in new("profiles", "show", "newer").stdout
+
+
+def test_what_is_retired_here_is_not_pulled(measured: Host, new: Host, shared: Place) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    new("fleet", "pull", *SIM, "--fleet", shared.url)
+    new("profiles", "retire", "abc123")
+    result = new("fleet", "pull", *SIM, "--fleet", shared.url)
+    assert result.code == DATA
+    assert "no published profile fits" in result.stderr
+
+
+def test_a_profile_that_is_refused_here_leaves_the_good_one(measured: Host, new: Host, shared: Place) -> None:
+    with Store.open(shared.url) as fleet:
+        fleet.import_bundle(bundle(profile_id="good", sweep_id="e1", device=SIM_FACTS))
+    new("fleet", "pull", *SIM, "--fleet", shared.url)
+    with Store.open(shared.url) as fleet:
+        fleet.import_bundle(bundle(profile_id="abc123", device=SIM_FACTS, created_at=LATER))
+    with Store.open(sqlite_url(new.path)) as local:
+        local.import_bundle(bundle(profile_id="abc123", state=ProfileState.DRAFT, reasons=("another",)))
+    result = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json")
+    assert result.code == FLAGGED
+    (kept,) = result.json["pulled"]
+    assert kept["profile"] == "good"
+    assert f"there is another profile abc123 in {new.path}" in kept["kept"]

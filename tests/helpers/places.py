@@ -78,7 +78,8 @@ def _content(connection: Connection, found: Inspector, table: str, like: Content
 @contextmanager
 def plain(url: str) -> Iterator[Connection]:
     """A connection that nobody has told how to behave; what it changes is kept."""
-    engine = create_engine(Database.parse(url).url, poolclass=NullPool)
+    database = Database.parse(url)
+    engine = create_engine(database.url, connect_args=dict(database.secrets), poolclass=NullPool)
     with engine.connect() as connection:
         yield connection
         connection.commit()

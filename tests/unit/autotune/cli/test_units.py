@@ -108,3 +108,7 @@ def test_sizes_are_powers_of_1024_and_rates_of_1000() -> None:
 def test_times_are_written_in_utc() -> None:
     eastern = datetime(2026, 11, 30, 8, 5, tzinfo=timezone(timedelta(hours=-5)))
     assert format_time(eastern) == format_time(eastern.astimezone(UTC)) == "2026-11-30 13:05:00Z"
+
+
+def test_a_year_has_four_digits() -> None:
+    assert format_time(datetime(1, 1, 1, tzinfo=UTC)) == "0001-01-01 00:00:00Z"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -87,3 +87,13 @@ def test_a_class_without_a_profile_is_listed(store: Store) -> None:
         (False, False, False),
         (True, True, False),
     ]
+
+
+def test_a_profile_of_the_future_speaks_only_where_there_is_no_other(store: Store) -> None:
+    later = profile_record("ff02", created_at=datetime.now(UTC) + timedelta(days=400))
+    store.add_profile(later)
+    (found,) = overview(store)
+    assert (found.profile, found.ahead, found.suspect) == (profile_record(), False, False)
+    store.retire("ff01")
+    (found,) = overview(store)
+    assert (found.profile, found.ahead, found.suspect) == (later, True, True)

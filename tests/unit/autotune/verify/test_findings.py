@@ -12,6 +12,7 @@ from pega_tune.errors import DeviceError
 from pega_tune.kernels.facts import DeviceFacts, Staleness
 from pega_tune.profiles.store.records import ProfileRecord
 from pega_tune.profiles.store.store import Store
+from tests.helpers.bundles import bundle
 from tests.helpers.sweeps import sim_engine
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
@@ -60,6 +61,14 @@ def test_what_does_not_hold_is_a_warning(verdict: Verdict, command: str, url: st
     assert finding.status is Status.WARNING
     assert finding.detail.endswith(f"measured again: {verdict} (because)")
     assert finding.hint.startswith(f"run {command}")
+
+
+def test_a_profile_from_elsewhere_that_cannot_be_verified_is_to_be_measured(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'pulled.db'}"
+    with Store.open(url) as store:
+        store.import_bundle(bundle(device=replace(DEVICE, staleness=Staleness(driver="580.1"))))
+    (finding,) = profile_findings([DEVICE], url, Canary(Verdict.INCONCLUSIVE))
+    assert finding.hint == "run pega-tune sweep --device sim:h200"
 
 
 def test_a_device_that_cannot_be_measured_is_a_warning(url: str) -> None:

@@ -1,6 +1,6 @@
 import shutil
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -109,3 +109,14 @@ def test_the_newest_published_profile_is_the_one_in_use(path: Path) -> None:
         assert profile_in_use(store, _facts(NEWER)).profile_id == "ff00"
         with pytest.raises(NoProfileError, match="no published profile fits sim:other"):
             profile_in_use(store, replace(_facts(THEN), uuid="sim:other"))
+
+
+def test_a_profile_of_the_future_is_in_use_only_where_there_is_no_other(path: Path) -> None:
+    store, profile = _in_use(path)
+    with store:
+        store.add_profile(replace(profile, profile_id="ff02", created_at=datetime.now(UTC) + timedelta(days=400)))
+        assert profile_in_use(store, _facts(NEWER)).profile_id == "ff00"
+        others = {each.profile_id for each in store.profiles()} - {"ff02"}
+        assert profile_in_use(store, _facts(NEWER), others).profile_id == "ff02"
+        with pytest.raises(NoProfileError):
+            profile_in_use(store, _facts(NEWER), {*others, "ff02"})

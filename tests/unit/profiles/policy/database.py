@@ -61,6 +61,7 @@ def create(path: Path, *rows: Row, revision: str = SCHEMA_REVISION, journal: str
             "compiled BLOB, digest TEXT, kernel_digest TEXT, reasons TEXT, sweep_id TEXT)"
         )
         connection.execute("CREATE TABLE sweep (sweep_id TEXT PRIMARY KEY, state TEXT)")
+        connection.execute("CREATE TABLE block (block_id INTEGER PRIMARY KEY, sweep_id TEXT)")
         connection.execute(
             "CREATE TABLE evidence (evidence_id INTEGER PRIMARY KEY, profile_id TEXT, cell_id INTEGER, kind TEXT, "
             "verdict TEXT, detail TEXT)"

@@ -15,6 +15,7 @@ import pytest
 from pega_tune import LiveAuto
 from pega_tune.errors import DataError, DeviceError, UsageError
 from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.checks import DRIFTED, HOLDS, Check
 from pega_tune.profiles.policy.live import Surroundings
 from pega_tune.profiles.policy.table import CompiledPolicy
 from pega_tune.profiles.policy.terms import Tier
@@ -93,6 +94,45 @@ def test_a_profile_that_is_older_or_fits_less_changes_nothing(path, tmp_path):
         insert(path, Row("draft", created_at=LATE, state="draft"))
         answerer.check()
         assert answerer.auto is before
+
+
+def judge(path: Path, profile_id: str, verdict: str) -> None:
+    """Stores what `pega-tune verify` found on the device."""
+    row = (profile_id, "canary", verdict, Check(facts().uuid, facts().staleness, verdict).to_json())
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO evidence (profile_id, kind, verdict, detail) VALUES (?, ?, ?, ?)", row)
+
+
+def test_a_new_verdict_on_the_profile_at_hand_is_taken(path, tmp_path):
+    with live(path, tmp_path) as answerer:
+        answerer.check()
+        before = answerer.auto
+        judge(path, "old", DRIFTED)
+        answerer.check()
+        assert "it has drifted" in answerer.warnings[0]
+        assert answerer.warnings == Auto.for_device(facts(), path, packaged=tmp_path).warnings
+        assert (before.warnings, answerer.state.profile) == ((), "old")
+        judge(path, "old", HOLDS)
+        answerer.check()
+        assert answerer.warnings == ()
+
+
+def test_a_verdict_on_a_profile_that_does_not_answer_changes_nothing(path, tmp_path):
+    insert(path, Row("older", created_at=datetime(2026, 10, 1, tzinfo=UTC)))
+    with live(path, tmp_path) as answerer:
+        before = answerer.auto
+        judge(path, "older", DRIFTED)
+        answerer.check()
+        assert answerer.auto is before
+
+
+def test_a_retired_profile_gives_way_to_the_next(path, tmp_path):
+    insert(path, Row("new", created_at=LATE))
+    with live(path, tmp_path) as answerer, closing(sqlite3.connect(path)) as writer:
+        with writer:
+            writer.execute("UPDATE profile SET state = 'retired' WHERE profile_id = 'new'")
+        answerer.check()
+        assert answerer.state.profile == "old"
 
 
 def test_drafts_count_where_they_are_allowed(path, tmp_path):

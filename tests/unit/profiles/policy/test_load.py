@@ -7,9 +7,11 @@ import pytest
 from pega_tune.errors import DataError, UsageError
 from pega_tune.kernels.plan import Backend
 from pega_tune.profiles.bundle.files import write_bundle
+from pega_tune.profiles.bundle.keys import read_signing_key
 from pega_tune.profiles.policy.auto import Auto
 from pega_tune.profiles.policy.terms import ProfileState, Tier
 from tests.helpers.bundles import DEVICE, SIMULATED, bundle
+from tests.helpers.keys import make_keys
 
 
 @pytest.fixture
@@ -38,7 +40,9 @@ def test_the_facts_tell_the_tier(path):
 
 def test_what_changed_since_is_told(path):
     newer = replace(DEVICE, staleness=replace(DEVICE.staleness, driver="999.1"))
-    assert "driver" in Auto.load(path, newer).warnings[0]
+    (warning,) = Auto.load(path, newer).warnings
+    assert "driver" in warning
+    assert "run pega-tune sweep" in warning
 
 
 def test_without_facts_nothing_is_claimed(path):
@@ -84,3 +88,24 @@ def test_what_is_no_bundle_is_refused(tmp_path):
 def test_arguments_of_a_wrong_type_are_refused(wrong):
     with pytest.raises(UsageError):
         Auto.load(**wrong)
+
+
+def test_a_bundle_of_a_trusted_key_answers(path, tmp_path):
+    keys = make_keys(tmp_path)
+    write_bundle(bundle(), path, read_signing_key(keys.private))
+    for spelt in (keys.public, str(keys.public)):
+        assert Auto.load(path, DEVICE, trust=spelt).profile.profile_id == "abc123"
+    with pytest.raises(UsageError):
+        Auto.load(path, DEVICE, trust=3)
+    with pytest.raises(DataError, match="cannot be read"):
+        Auto.load(path, DEVICE, trust=tmp_path / "none.pem")
+
+
+def test_what_its_key_did_not_sign_is_refused_where_it_has_to_be(path, tmp_path):
+    keys, other = make_keys(tmp_path), make_keys(tmp_path, "other", seed=2)
+    with pytest.raises(DataError, match="not signed"):
+        Auto.load(path, DEVICE, trust=keys.public)
+    write_bundle(bundle(), path, read_signing_key(other.private))
+    with pytest.raises(DataError, match="another key"):
+        Auto.load(path, DEVICE, trust=keys.public)
+    assert Auto.load(path, DEVICE).profile.profile_id == "abc123"

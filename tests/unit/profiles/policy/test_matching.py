@@ -68,3 +68,11 @@ def test_a_simulated_device_that_was_changed_has_no_profile():
 def test_a_simulated_device_is_swept_by_its_name():
     assert sweep_command(HERE) == "pega-tune sweep"
     assert sweep_command(facts("sim:h200")) == "pega-tune sweep --device sim:h200"
+
+
+def test_the_advice_is_one_that_works():
+    older = facts(driver="570.1")
+    assert fit(older, HERE).warnings[0].endswith("run pega-tune verify")
+    (elsewhere,) = fit(older, HERE, comparable=False).warnings
+    assert "run pega-tune sweep" in elsewhere
+    assert "verify" not in elsewhere

@@ -9,7 +9,7 @@ import tempfile
 import zlib
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -335,3 +335,45 @@ def test_a_locked_database_is_reported(path):
         writer.execute("BEGIN EXCLUSIVE")
         with pytest.raises(DataError, match="locked"):
             find_profile(path, HERE, busy_timeout_s=0.01)
+
+
+def test_a_profile_of_the_future_comes_after_all_of_its_tier(path):
+    later = datetime.now(UTC) + timedelta(days=400)
+    create(path, Row("future", created_at=later), Row("class", OTHER_BOARD))
+    found = find_profile(path, HERE)
+    assert found.profile.profile_id == "future"
+    assert found.warnings == (f"it is dated {later.date()}, which is in the future",)
+    insert(path, Row("sound", created_at=CREATED - timedelta(days=400)))
+    found = find_profile(path, HERE)
+    assert (found.profile.profile_id, found.warnings) == ("sound", ())
+
+
+def test_a_clock_that_is_hours_ahead_is_no_future(path):
+    soon = datetime.now(UTC) + timedelta(hours=12)
+    create(path, Row("old"), Row("soon", created_at=soon))
+    found = find_profile(path, HERE)
+    assert (found.profile.profile_id, found.warnings) == ("soon", ())
+
+
+@pytest.mark.parametrize("allow_drafts", [False, True])
+def test_a_retired_profile_answers_nobody(path, allow_drafts):
+    later = CREATED + timedelta(hours=1)
+    create(path, Row("a"), Row("b", state="retired", created_at=later, reasons='["retired: too hot"]'))
+    assert found_id(path, allow_drafts=allow_drafts) == "a"
+    assert found_id(path, OTHER_BOARD, allow_drafts=allow_drafts) == "a"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("DELETE FROM profile WHERE profile_id = 'a'")
+    found = find_profile(path, HERE, allow_drafts=allow_drafts)
+    assert found.profile is None
+    assert found.unused == "profile b is retired and is not used (retired: too hot): run pega-tune sweep again"
+
+
+def test_what_cannot_be_verified_here_is_to_be_measured(path):
+    create(path, Row("a"))
+    newer = replace(HERE, staleness=replace(HERE.staleness, driver="999.1"))
+    (elsewhere,) = find_profile(path, newer).warnings
+    assert elsewhere.endswith("run pega-tune sweep, as its measurements are not here to compare with")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("INSERT INTO block (sweep_id) VALUES ('sweep1')")
+    (here,) = find_profile(path, newer).warnings
+    assert here.endswith("run pega-tune verify")

@@ -169,6 +169,17 @@ class TestReadingOnly:
                 assert len(store.sweeps()) == 1
             folder.chmod(0o755)
 
+    def test_beside_a_file_that_nobody_may_write_nothing_is_left(self) -> None:
+        with unprivileged_folder() as folder:
+            path = folder / "store.db"
+            with Store.open(sqlite_url(path), host=host_view()) as store:
+                store.add_sweep(sweep_record())
+            path.chmod(0o444)
+            with unprivileged():
+                with Store.open(sqlite_url(path), read_only=True, host=host_view()) as store:
+                    assert len(store.sweeps()) == 1
+                assert [file.name for file in folder.iterdir()] == ["store.db"]
+
     def test_a_writer_that_died_while_committing_is_rolled_back_first(self, path: Path) -> None:
         died = subprocess.run([sys.executable, "-c", DIE_WHILE_COMMITTING, str(path)], check=False)
         assert died.returncode == 9

@@ -36,6 +36,17 @@ class Op(IntEnum):
     YIELD = 12  # the program stops here, once, so that others can submit; it goes on when it is run again
 
 
+_SINGLE_COPIES: Final = (Op.COPY_TO_DEVICE, Op.COPY_TO_HOST, Op.COPY_2D)
+_MANY_COPIES: Final = ((Op.COPIES_TO_DEVICE, "e"), (Op.COPIES_TO_HOST, "e"), (Op.BATCH_V1, "d"), (Op.BATCH_V2, "d"))
+
+
+def copies_in(commands: Commands) -> int:
+    """Copies that these commands ask the driver for, one by one or in batches; finding out takes microseconds."""
+    ops = commands["op"]
+    many = sum(int(commands[operand][ops == op].sum()) for op, operand in _MANY_COPIES)
+    return many + int(np.isin(ops, _SINGLE_COPIES).sum())
+
+
 def address_of(values: NDArray[Any]) -> int:
     """Where an array lies; its owner must be kept alive."""
     address: int = values.ctypes.data  # `__array_interface__` would describe every field of a command

@@ -84,7 +84,7 @@ class PrimaryContext(Closing):
         self._device = call("cuDeviceGet", ordinal)
         self._context = call("cuDevicePrimaryCtxRetain", self._device)
         self._open = True
-        call("cuCtxSetCurrent", self._context)
+        self.enter()
 
     def close(self) -> None:
         """Lets the context go; what was allocated in it must have been freed.
@@ -96,6 +96,10 @@ class PrimaryContext(Closing):
             release("cuDevicePrimaryCtxRelease", self._device)
             if not self._is_active():
                 release("cuCtxSetCurrent", driver.CUcontext())
+
+    def enter(self) -> None:
+        """Makes it current in the calling thread."""
+        call("cuCtxSetCurrent", self._context)
 
     @property
     def device(self) -> Any:

@@ -200,6 +200,9 @@ class CopyPlan:
 class PlanPair:
     """How to run a load and a save at once.
 
+    Unless they are fused, neither waits for the other: an engine with many copies to ask for submits them from two
+    threads.
+
     Attributes:
         load: plan of the host-to-device direction.
         save: plan of the device-to-host direction.

@@ -9,6 +9,7 @@ from pega_tune.autotune.cuda.buffers import Buffers
 from pega_tune.autotune.cuda.lanes import Lane, LaneRun
 from pega_tune.autotune.cuda.layout import Layout, odd_ranges
 from pega_tune.autotune.cuda.need import Need
+from pega_tune.autotune.cuda.submission import SubmissionThread
 from pega_tune.autotune.cuda.timing import Timing, time_moving, time_transfer
 from pega_tune.autotune.cuda.verifying import Leg, Verifier
 from pega_tune.kernels.context import PrimaryContext
@@ -46,6 +47,7 @@ class Bench:
         verifier: compares bytes.
         abilities: what can run.
         recorder: writes down how long CTAs run; None leaves that unknown.
+        second: submits the second direction where that keeps the host busy; None leaves all to one thread.
     """
 
     context: PrimaryContext
@@ -54,6 +56,7 @@ class Bench:
     verifier: Verifier
     abilities: Abilities
     recorder: SpanRecorder | None = None
+    second: SubmissionThread | None = None
 
     def reserve(self, need: Need, directions: tuple[Direction, ...], plans: Iterable[AnyPlan] = ()) -> None:
         """Gives the lanes of these directions slabs that satisfy the need; transfers made before are void.
@@ -100,14 +103,14 @@ class Bench:
 
     def run(self, transfer: Transfer, meanwhile: Callable[[], None] | None = None) -> Timing:
         """Runs a transfer once, as `time_transfer`."""
-        return time_transfer(transfer.runs, meanwhile=meanwhile)
+        return time_transfer(transfer.runs, meanwhile=meanwhile, second=self.second)
 
     def time(self, transfer: Transfer) -> Timing:
         """Runs a transfer, and one of several runs once more right after, prepared beforehand, for `moving_s`."""
         timing = self.run(transfer)
         if timing.moving_s is not None:
             return timing
-        return replace(timing, moving_s=time_moving(transfer.runs))
+        return replace(timing, moving_s=time_moving(transfer.runs, second=self.second))
 
     def spans(self, transfer: Transfer) -> Spans | None:
         """Runs a transfer once more, if it launches kernels, with timed ones; None if there is no telling.

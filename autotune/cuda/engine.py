@@ -19,6 +19,7 @@ from pega_tune.autotune.cuda.limits import MemoryLimits, device_limit, host_limi
 from pega_tune.autotune.cuda.machinery import Machinery
 from pega_tune.autotune.cuda.sampling import LoadSampler
 from pega_tune.autotune.cuda.serving.side import ServingDevice, ServingSide
+from pega_tune.autotune.cuda.submission import SubmissionThread
 from pega_tune.autotune.cuda.verifying import Verifier
 from pega_tune.autotune.engine import Capabilities, Conditions, EngineLostError, Measurement, TransferBlock
 from pega_tune.autotune.measuring.schedule import run_block
@@ -104,7 +105,8 @@ class CudaEngine(Closing):
             verifier = Verifier(stack.enter_context(Comparer()), POISON)
             spans = stack.enter_context(DeviceSpans())
             recorder = SpanRecorder(kernels.timed, self._facts.identity.sm_count, spans)
-            self._bench = Bench(self._context, lanes, buffers, verifier, abilities, recorder)
+            second = stack.enter_context(SubmissionThread(self._context.enter))
+            self._bench = Bench(self._context, lanes, buffers, verifier, abilities, recorder, second)
             self._odd = OddTransfers(self._bench)
             self._warm_up()
             serving = ServingSide(ServingDevice(ordinal), self._bench, self._odd, self._sampler)

@@ -12,6 +12,7 @@ from pega_tune.autotune.cuda.buffers import Slabs
 from pega_tune.autotune.cuda.machinery import Backends, Machinery
 from pega_tune.autotune.cuda.streams import StreamPairs
 from pega_tune.kernels.closing import Closing
+from pega_tune.kernels.commands import copies_in
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.event_pool import EventPool
 from pega_tune.kernels.executor import Execution
@@ -154,9 +155,14 @@ class Work:
 
 
 class LaneRun:
-    """One transfer in one lane, to run any number of times."""
+    """One transfer in one lane, to run any number of times.
+
+    Attributes:
+        copies: that the host asks for, one by one or in batches; 0 before it has been rehearsed.
+    """
 
     def __init__(self, table: DriverTable, work: Work, signals: Signals) -> None:
+        self.copies = 0
         self._table = table
         self._work = work
         self._signals = signals
@@ -166,6 +172,7 @@ class LaneRun:
     def rehearse(self) -> None:
         """Compiles the batch, and runs a program that only records the events."""
         self.prepare()
+        self.copies = copies_in(self.program.commands)
         Execution(self._table, self._nothing).advance()
 
     def prepare(self) -> None:

@@ -15,7 +15,7 @@ from pega_tune.profiles.store.ids import new_id
 from pega_tune.profiles.store.records import SweepRecord, SweepState
 from pega_tune.profiles.store.store import Store
 
-METHOD_VERSION = 3
+METHOD_VERSION = 4
 """Version of how blocks are measured and tables compiled; a sweep is never finished by another method."""
 
 

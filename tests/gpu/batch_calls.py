@@ -1,4 +1,4 @@
-"""Times batched copies of both directions by the copies of a call.
+"""Times batched copies of both directions by the copies of a call, submitted by one thread and by one per direction.
 
     python tests/gpu/batch_calls.py [--ranges N] [--range-bytes B] [--rounds N] [--copies 64,128,...]
 
@@ -29,6 +29,7 @@ from pega_tune.autotune.cuda.layout import GUARD_BYTES, Layout, equal_ranges, ex
 from pega_tune.autotune.cuda.limits import MemoryLimits
 from pega_tune.autotune.cuda.machinery import Machinery
 from pega_tune.autotune.cuda.need import Need
+from pega_tune.autotune.cuda.submission import SubmissionThread
 from pega_tune.autotune.cuda.timing import Timing
 from pega_tune.autotune.cuda.verifying import Verifier
 from pega_tune.kernels.batch_call import COPIES_PER_CALL
@@ -64,6 +65,7 @@ class Settings:
     def __init__(self, stack: ExitStack, shape: TransferShape, support: BatchSupport) -> None:
         self._stack = stack
         self._context = stack.enter_context(PrimaryContext(0))
+        self._second = stack.enter_context(SubmissionThread(self._context.enter))
         self._table = DriverTable.resolve()
         self._support = support
         self._abilities = Abilities(priority_range(), 1024, support)
@@ -76,22 +78,23 @@ class Settings:
         """The bytes of each direction as one DMA command."""
         begin, nbytes = (np.array([number], np.uint64) for number in (GUARD_BYTES, total_bytes))
         whole = {way: Layout(begin, begin, nbytes, layout.extent_bytes) for way, layout in self._layouts.items()}
-        bench = self._bench(COPIES_PER_CALL)
+        bench = self._bench(COPIES_PER_CALL, threads=1)
         return Setting("contiguous", bench, bench.transfer(CEILING, whole))
 
-    def batched(self, copies: int) -> Setting:
-        """So many copies a call; verified."""
-        bench = self._bench(copies)
+    def batched(self, copies: int, threads: int) -> Setting:
+        """So many copies a call, by so many threads; verified."""
+        bench = self._bench(copies, threads)
         transfer = bench.transfer(BATCH, self._layouts)
         wrong = bench.verify(transfer, SEED)
         if wrong:
-            raise SystemExit(f"{copies} copies a call: {wrong}")
-        return Setting(f"{copies} copies a call", bench, transfer)
+            raise SystemExit(f"{copies} copies a call, threads {threads}: {wrong}")
+        return Setting(f"{copies} copies a call, threads {threads}", bench, transfer)
 
-    def _bench(self, copies: int) -> Bench:
+    def _bench(self, copies: int, threads: int) -> Bench:
         machinery = Machinery(self._table, {}, self._support.signature, copies_per_call=copies)
         lanes = {way: self._stack.enter_context(Lane(way, machinery)) for way in self._layouts}
-        bench = Bench(self._context, lanes, self._buffers, self._verifier, self._abilities)
+        second = self._second if threads > 1 else None
+        bench = Bench(self._context, lanes, self._buffers, self._verifier, self._abilities, second=second)
         bench.reserve(self._need, tuple(self._layouts))
         return bench
 
@@ -119,7 +122,7 @@ def main() -> None:
     with ExitStack() as stack:
         made = Settings(stack, shape, support)
         settings = [made.ceiling(shape.total_bytes)]
-        settings += [made.batched(copies) for copies in map(int, options.copies.split(","))]
+        settings += [made.batched(int(copies), threads) for copies in options.copies.split(",") for threads in (1, 2)]
         order = random.Random(SEED)
         for _ in range(options.rounds):
             for setting in order.sample(settings, len(settings)):

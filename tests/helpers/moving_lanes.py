@@ -18,6 +18,7 @@ from pega_tune.autotune.cuda.lanes import LaneRun, Signals, Work
 from pega_tune.autotune.cuda.limits import MemoryLimits
 from pega_tune.autotune.cuda.machinery import Backends, Machinery
 from pega_tune.autotune.cuda.sampling import LoadSampler
+from pega_tune.autotune.cuda.submission import SubmissionThread
 from pega_tune.autotune.cuda.verifying import Verifier
 from pega_tune.autotune.engine import Measurement, TransferBlock
 from pega_tune.autotune.measuring.schedule import run_block
@@ -113,7 +114,14 @@ class _Telemetry:
 class MovingBench:
     """A bench over one fake driver."""
 
-    def __init__(self, comparer: Comparer, limits: MemoryLimits | None = None, *, batch: bool = True) -> None:
+    def __init__(
+        self,
+        comparer: Comparer,
+        limits: MemoryLimits | None = None,
+        *,
+        batch: bool = True,
+        second: SubmissionThread | None = None,
+    ) -> None:
         self.driver, self.heap = FakeDriver(), Heap()
         self.driver.move_bytes()
         functions: Any = {variant: FakeFunction(2**63 + number) for number, variant in enumerate(Variant)}
@@ -123,7 +131,7 @@ class MovingBench:
         context: Any = None
         buffers = Buffers(limits or MemoryLimits(1 << 30, 1 << 30), self.heap.allocators())
         abilities = Abilities(PriorityRange(0, -5), 1024, support)
-        self.bench = Bench(context, lanes, buffers, Verifier(comparer, POISON), abilities, recorder())
+        self.bench = Bench(context, lanes, buffers, Verifier(comparer, POISON), abilities, recorder(), second)
         self.odd = OddTransfers(self.bench)
 
     def run(self, block: TransferBlock) -> list[Measurement]:

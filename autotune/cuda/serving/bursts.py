@@ -23,7 +23,7 @@ class HostClock:
         now_s: the system's monotonic clock.
         sleep: for so many seconds, or somewhat longer.
         give_way: offers the processor to others, for as long as a look at the clock takes.
-        cpu_s: processor time of this thread.
+        cpu_s: processor time of the threads that submit and wait.
     """
 
     now_s: Callable[[], float] = time.monotonic
@@ -62,7 +62,7 @@ class BurstTimes:
         due: (b,) when each was due.
         submitted: (b,) when its preparation began.
         completed: (b,) when its end was seen.
-        cpu_s: processor time of the thread that submitted and waited, all of them together.
+        cpu_s: processor time of the threads that submitted and waited, of all bursts together.
     """
 
     due: Seconds

@@ -1,6 +1,7 @@
 """The serving side of an engine: what it measures beside decode, from the first such block on."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +16,7 @@ from pega_tune.autotune.cuda.serving.decodes import Beside, Decodes, Starting
 from pega_tune.autotune.cuda.serving.overlap import bench_copies
 from pega_tune.autotune.cuda.serving.places import is_mps_client, mps_servers, require_place, start_decode
 from pega_tune.autotune.cuda.serving.runner import Equipment, ServingRunner, as_transfers
-from pega_tune.autotune.cuda.serving.ways import WORKER_JOBS, Ways
+from pega_tune.autotune.cuda.serving.ways import WORKER_JOBS, SecondWorker, Ways
 from pega_tune.autotune.engine import EngineLostError
 from pega_tune.autotune.measuring.serving.schedule import run_serving_block
 from pega_tune.autotune.serving import Segment, ServingBlock
@@ -58,7 +59,7 @@ class ServingSide(Closing):
         self._bench = bench
         self._odd = odd
         self._sampler = sampler
-        self._host: Final = HostClock()
+        self._host: Final = HostClock(cpu_s=self._cpu_s)
         self._ways: Ways | None = None
         starting = Starting(device.start_decode, lambda: bench_copies(bench), sampler, self._host)
         self._decodes = Decodes(device.ordinal, starting)
@@ -98,6 +99,12 @@ class ServingSide(Closing):
 
     def _chosen_ways(self) -> Ways:
         if self._ways is None:
-            table = self._device.table()
-            self._ways = Ways(table, TransferWorker(table, WORKER_JOBS))
+            table, thread = self._device.table(), self._bench.second
+            second = SecondWorker(thread, TransferWorker(table, WORKER_JOBS)) if thread else None
+            self._ways = Ways(table, TransferWorker(table, WORKER_JOBS), second)
         return self._ways
+
+    def _cpu_s(self) -> float:
+        """Processor time of this thread and of the one that submits the second direction."""
+        second = self._bench.second
+        return time.thread_time() + (second.cpu_s if second else 0.0)

@@ -1,11 +1,13 @@
-"""How a burst is run: through the transfer worker, sleeping on an event, or with a sleep after every chunk."""
+"""How a burst is run: through one transfer worker or two, sleeping on an event, or with a sleep after every chunk."""
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol, Self, TypeAlias
 
 from pega_tune.autotune.cuda.serving.bursts import Burst
+from pega_tune.autotune.cuda.submission import SubmissionThread, is_busy
 from pega_tune.kernels.driver import DriverTable
 from pega_tune.kernels.executor import Execution, Progress
 from pega_tune.kernels.plan import AnyPlan, Completion, PlanPair
@@ -22,6 +24,10 @@ WORKER_JOBS: Final = 2
 
 class BurstRun(Protocol):
     """One direction of a burst, or both if they are fused; as `lanes.LaneRun`."""
+
+    @property
+    def copies(self) -> int:
+        """Copies that the host asks for, one by one or in batches; 0 before it has been rehearsed."""
 
     @property
     def program(self) -> Program:
@@ -59,10 +65,47 @@ class WorkerBurst:
             self.worker.submit([run.program])
             reports += self.worker.poll()
         reports += self.worker.drain(self.completion)
-        for report in reports:
-            if report.error is not None:
-                raise report.error
-        return max(report.completed_s for report in reports if report.completed_s is not None)
+        return _end_of(reports)
+
+
+@dataclass(frozen=True, slots=True)
+class SecondWorker:
+    """What the second direction has to itself.
+
+    Attributes:
+        thread: where it runs.
+        worker: has nothing in flight.
+    """
+
+    thread: SubmissionThread
+    worker: TransferWorker
+
+
+@dataclass(frozen=True, slots=True)
+class ApartBurst:
+    """Through a worker and a thread per direction, as in an engine whose loads and saves are driven by one each.
+
+    Attributes:
+        worker: of the first direction; has nothing else in flight.
+        second: of the other one.
+        runs: both, in the order of submission.
+        completion: `poll` or `yield`.
+    """
+
+    worker: TransferWorker
+    second: SecondWorker
+    runs: Sequence[BurstRun]
+    completion: Completion
+
+    def run(self) -> float:
+        """As `Burst.run`."""
+        first, last = self.runs
+        with self.second.thread.beside(partial(self._move, self.second.worker, last)) as other:
+            end_s = self._move(self.worker, first)
+        return max(end_s, other.result())
+
+    def _move(self, worker: TransferWorker, run: BurstRun) -> float:
+        return WorkerBurst(worker, (run,), self.completion).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +167,14 @@ def _barrier(execution: Execution) -> int:
     return int(execution.program.commands["a"][position])
 
 
+def _end_of(reports: Sequence[JobReport]) -> float:
+    """When the last job of several ended, if all went well."""
+    for report in reports:
+        if report.error is not None:
+            raise report.error
+    return max(report.completed_s for report in reports if report.completed_s is not None)
+
+
 def completion_of(plan: AnyPlan) -> Completion:
     """How the host waits; a pair waits in one way (see `abilities`)."""
     return plan.load.completion if isinstance(plan, PlanPair) else plan.completion
@@ -136,16 +187,20 @@ class Ways:
     Attributes:
         table: the driver.
         worker: has nothing else in flight.
+        second: for a direction that would have to wait for a busy one; None leaves all to one thread.
     """
 
     table: DriverTable
     worker: TransferWorker
+    second: SecondWorker | None = None
 
     def burst(self, plan: AnyPlan, runs: Sequence[BurstRun], rest_s: float) -> Burst:
-        """A burst of runs that a plan has made, with a rest after every chunk if it is positive."""
+        """A burst of runs that a plan has made and that were rehearsed, with a rest after chunks if it is positive."""
         completion = completion_of(plan)
         if rest_s > 0:
             return RestingBurst(self.table, runs, rest_s)
         if completion is Completion.BLOCKING_EVENT:
             return SleepingBurst(runs)
+        if self.second is not None and is_busy(runs):
+            return ApartBurst(self.worker, self.second, runs, completion)
         return WorkerBurst(self.worker, runs, completion)

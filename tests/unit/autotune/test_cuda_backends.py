@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from pega_tune.autotune.cuda.comparing import Comparer
-from pega_tune.autotune.cuda.layout import Layout
+from pega_tune.autotune.cuda.layout import Layout, equal_ranges
 from pega_tune.autotune.cuda.limits import MemoryLimits
+from pega_tune.autotune.cuda.submission import BUSY_COPIES, SubmissionThread
 from pega_tune.autotune.engine import Candidate, CandidateKind, Measurement, Status, TransferBlock
 from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.kernels.backends.staged import staged
@@ -73,6 +74,28 @@ def test_both_ways_and_fused(comparer: Comparer, layout: str) -> None:
         PlanPair(staged(), BATCH),
     )
     assert failures(MovingBench(comparer).run(block(pairs, Direction.BOTH, layout))) == []
+
+
+@pytest.mark.parametrize(
+    "pair", [(direct(), direct()), (BATCH, BATCH), (BATCH, staged()), (kernel(Variant.WARP, 2, 64), BATCH)]
+)
+def test_many_copies_both_ways_are_submitted_by_two_threads(
+    comparer: Comparer, pair: tuple[CopyPlan, CopyPlan]
+) -> None:
+    entered: list[int] = []
+    plan = PlanPair(*pair)
+    with SubmissionThread(lambda: entered.append(1)) as second:
+        moving = MovingBench(comparer, second=second)
+        moving.run(block((plan,), Direction.BOTH))  # reserves, and has too few copies but for the odd ranges
+        shape = TransferShape(BUSY_COPIES, BUSY_COPIES * 16, Direction.BOTH)
+        layouts = {way: equal_ranges(shape, seed) for seed, way in enumerate((H2D, D2H))}
+        transfer = moving.bench.transfer(plan, layouts)
+        assert moving.bench.verify(transfer, 1) == ""
+        assert {run.copies >= BUSY_COPIES for run in transfer.runs} == {
+            leg.backend in (Backend.DIRECT, Backend.BATCH) for leg in pair
+        }
+        assert moving.bench.time(transfer).moving_s is not None
+    assert entered == [1]
 
 
 def test_odd_ranges_stream_through_a_staging_buffer_that_is_too_small_for_them(comparer: Comparer) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pega_tune.errors import UsageError
-from pega_tune.kernels.commands import COMMAND, Op
+from pega_tune.kernels.commands import COMMAND, Op, copies_in
 from pega_tune.kernels.program import Launch, ProgramBuilder
 from pega_tune.kernels.shape import Direction
 from tests.helpers.programs import FIRST_EVENT, SIDE_STREAM, STREAM, route
@@ -33,6 +33,21 @@ def test_commands_stand_in_order_and_the_end_is_recorded_last() -> None:
         (Op.COPY_2D, STREAM, 77, 0, 0),
         (Op.RECORD, STREAM, FIRST_EVENT, 0, 0),
     ]
+
+
+def test_copies_are_counted_one_by_one_and_in_batches() -> None:
+    builder = ProgramBuilder(route())
+    assert copies_in(builder.finish().commands) == 0
+    builder = ProgramBuilder(route())
+    columns = (np.zeros(10, np.uint64),) * 3
+    builder.copy(Direction.H2D, (1, 2), 5)
+    builder.copy_2d(77)
+    builder.copies(Direction.D2H, columns)
+    builder.copies(Direction.H2D, columns, (2, 4))
+    builder.batch(Op.BATCH_V1, (1, 2, 3, 7, 5, 6, 1, 8))
+    builder.batch(Op.BATCH_V2, (1, 2, 3, 9, 5, 6, 1))
+    builder.launch(Launch(1, 2, 3, (4, 5)))
+    assert copies_in(builder.finish().commands) == 1 + 1 + 10 + 4 + 7 + 9
 
 
 def test_timing_events_of_the_route_surround_everything() -> None:

@@ -1,18 +1,22 @@
 """Bursts on a driver whose streams run late: every byte moved, and the driver's calls in the order they should have."""
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
 
 from pega_tune.autotune.cuda.serving.ways import (
     WORKER_JOBS,
+    ApartBurst,
     RestingBurst,
+    SecondWorker,
     SleepingBurst,
     Ways,
     WorkerBurst,
 )
+from pega_tune.autotune.cuda.submission import BUSY_COPIES, SubmissionThread
 from pega_tune.kernels.driver import DriverCallError, DriverFunction
 from pega_tune.kernels.plan import AnyPlan, Completion, PlanPair, direct
 from pega_tune.kernels.program import Program
@@ -32,6 +36,7 @@ class LateRun:
 
     work: Work
     events: Events
+    copies: int = 3
     prepared: list[tuple[Program, Buffers]] = field(default_factory=list)
 
     @property
@@ -95,6 +100,60 @@ def test_what_a_job_fails_with_is_raised(status: int) -> None:
     with pytest.raises(DriverCallError) as caught:
         WorkerBurst(rig.worker, rig.runs, Completion.POLL).run()
     assert caught.value.status == status
+
+
+@pytest.fixture
+def thread() -> Iterator[SubmissionThread]:
+    with SubmissionThread(lambda: None) as made:
+        yield made
+
+
+def _apart(rig: Rig, thread: SubmissionThread, runs: Sequence[LateRun]) -> ApartBurst:
+    second = SecondWorker(thread, TransferWorker(rig.driver.table, WORKER_JOBS))
+    return ApartBurst(rig.worker, second, runs, Completion.POLL)
+
+
+def test_directions_apart_move_everything_again_and_again(thread: SubmissionThread) -> None:
+    rig = Rig()
+    burst = _apart(rig, thread, rig.runs)
+    for _ in range(5):
+        begin_s = time.monotonic()
+        assert begin_s <= burst.run() <= time.monotonic()
+    assert all(run.whole() and len(run.prepared) == 5 for run in rig.runs)
+    assert len(rig.worker) == len(burst.second.worker) == 0
+
+
+def test_no_direction_waits_until_the_other_one_is_prepared(thread: SubmissionThread) -> None:
+    rig = Rig()
+    together = threading.Barrier(2, timeout=30)
+
+    class Meeting(LateRun):
+        def prepare(self) -> None:
+            together.wait()
+            super().prepare()
+
+    _apart(rig, thread, [Meeting(LOAD, rig.events), Meeting(SAVE, rig.events)]).run()
+    assert not together.broken
+
+
+def test_a_direction_that_fails_waits_for_the_other_one_which_may_be_moving(thread: SubmissionThread) -> None:
+    rig = Rig()
+    began = threading.Event()
+
+    class Failing(LateRun):
+        def prepare(self) -> None:
+            began.wait(30)
+            raise ValueError("no descriptors")
+
+    class Late(LateRun):
+        def prepare(self) -> None:
+            began.set()
+            super().prepare()
+
+    runs = [Failing(LOAD, rig.events), Late(SAVE, rig.events)]
+    with pytest.raises(ValueError, match="no descriptors"):
+        _apart(rig, thread, runs).run()
+    assert runs[1].whole()
 
 
 def test_a_sleeping_burst_hands_over_both_directions_and_waits_for_both() -> None:
@@ -167,3 +226,21 @@ def test_the_way_follows_from_the_plan(completion: Completion, rest_s: float, wa
     plans: list[AnyPlan] = [leg, PlanPair(leg, leg)]
     for plan in plans:
         assert type(Ways(rig.driver.table, rig.worker).burst(plan, rig.runs, rest_s)) is way
+
+
+@pytest.mark.parametrize(
+    ("copies", "way"),
+    [((BUSY_COPIES, 1), ApartBurst), ((1, BUSY_COPIES), ApartBurst), ((BUSY_COPIES - 1,) * 2, WorkerBurst)],
+)
+def test_a_direction_with_many_copies_makes_a_thread_for_each(
+    copies: tuple[int, int], way: type, thread: SubmissionThread
+) -> None:
+    rig = Rig()
+    second = SecondWorker(thread, TransferWorker(rig.driver.table, WORKER_JOBS))
+    ways = Ways(rig.driver.table, rig.worker, second)
+    for run, count in zip(rig.runs, copies, strict=True):
+        run.copies = count
+    pair = PlanPair(direct(), direct())
+    assert type(ways.burst(pair, rig.runs, 0.0)) is way
+    assert type(Ways(rig.driver.table, rig.worker).burst(pair, rig.runs, 0.0)) is WorkerBurst
+    assert type(ways.burst(pair, rig.runs[:1], 0.0)) is WorkerBurst

@@ -52,7 +52,8 @@ PulledDeviceOption = Annotated[
 def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: FleetOption = None) -> None:
     """Give published profiles of this host to the fleet.
 
-    Exit code 4: one was refused; the others are there.
+    What verify found of them goes with them, also where they are there already. Exit code 4: one was refused; the
+    others are there.
     """
     from pega_tune.autotune.fleet.exchange import open_fleet, push
 
@@ -72,7 +73,8 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
 def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fleet: FleetOption = None) -> None:
     """Bring the fleet's best profile for each device here.
 
-    Exit code 5: the one that is here has to do. 4: a device has none at all.
+    It says which profile decide uses then, be it the fleet's or a better one of this host. Exit code 5: the one that is
+    here has to do. 4: a device has none at all.
     """
     session = session_of(context)
     url = _required(fleet)
@@ -150,10 +152,11 @@ def _warn(session: Session, pulled: list[Pulled], missing: list[NotPulled]) -> N
     for each in pulled:
         for note in each.notes:
             session.output.warn(note)
+        profile = each.answering.profile_id
         if each.kept:
-            session.output.warn(f"profile {each.profile_id} is kept for {each.device.uuid}: {each.kept}")
-        for warning in each.warnings:
-            session.output.warn(f"profile {each.profile_id}: {warning}")
+            session.output.warn(f"profile {profile} is kept for {each.device.uuid}: {each.kept}")
+        for warning in each.answering.warnings:
+            session.output.warn(f"profile {profile}: {warning}")
     for none in missing:
         session.output.warn(f"there is no profile for {none.device.uuid}: {none.error.message}")
 
@@ -165,29 +168,35 @@ def _passed_document(passed: Passed) -> dict[str, Any]:
         "added": passed.added,
         "refused": passed.refused or None,
         "retired": passed.retired,
+        "verdicts": passed.verdicts,
     }
 
 
 def _passed_row(passed: Passed) -> tuple[str, ...]:
     known = "is retired there" if passed.retired else "was there already"
     outcome = f"refused: {passed.refused}" if passed.refused else "pushed" if passed.added else known
-    return passed.profile.profile_id, passed.profile.device.uuid, outcome
+    verdicts = f"; verdicts that are new there: {passed.verdicts}" if passed.verdicts else ""
+    return passed.profile.profile_id, passed.profile.device.uuid, outcome + verdicts
 
 
 def _pulled_document(pulled: Pulled) -> dict[str, Any]:
     return {
         "device": pulled.device.uuid,
-        "profile": pulled.profile_id,
-        "tier": str(pulled.tier),
+        "profile": pulled.answering.profile_id,
+        "tier": str(pulled.answering.tier),
+        "offered": pulled.offered or None,
         "added": pulled.added,
+        "instead": pulled.instead or None,
         "kept": pulled.kept or None,
-        "warnings": list(pulled.warnings),
+        "warnings": list(pulled.answering.warnings),
     }
 
 
 def _pulled_row(pulled: Pulled) -> tuple[str, ...]:
     how = "kept" if pulled.kept else "pulled" if pulled.added else "was here already"
-    return pulled.device.uuid, pulled.profile_id, str(pulled.tier), how
+    if pulled.instead:
+        how = f"{pulled.instead} than the fleet's {pulled.offered}, which {'was pulled, too' if pulled.added else how}"
+    return pulled.device.uuid, pulled.answering.profile_id, str(pulled.answering.tier), how
 
 
 def _class_document(each: ClassOverview, now: datetime) -> dict[str, Any]:
@@ -205,10 +214,9 @@ def _class_document(each: ClassOverview, now: datetime) -> dict[str, Any]:
 
 
 def _member_document(member: Member) -> dict[str, Any]:
-    device = member.device
     return {
-        "host": device.provenance.host,
-        "device": device.uuid,
+        "host": member.host,
+        "device": member.board,
         "differs": member.differs,
         "changed": list(member.changed),
         "drifted": member.drifted,
@@ -218,8 +226,8 @@ def _member_document(member: Member) -> dict[str, Any]:
 def _class_row(each: ClassOverview, now: datetime) -> tuple[str, ...]:
     profile = each.profile
     state = "no profile" if profile is None else "suspect" if each.suspect else "sound"
-    hosts = {member.device.provenance.host for member in each.members}
-    differing = "; ".join(f"{m.device.provenance.host}: {_difference(m)}" for m in each.members if m.differs)
+    hosts = {member.host or member.board for member in each.members}
+    differing = "; ".join(f"{m.host or m.board}: {_difference(m)}" for m in each.members if m.differs)
     age = "in the future" if each.ahead else format_age((now - profile.created_at).total_seconds()) if profile else ""
     return each.class_id, each.name, profile.profile_id if profile else "-", age, state, str(len(hosts)), differing
 

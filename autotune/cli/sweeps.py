@@ -94,10 +94,11 @@ def export_sweep(
     """Write a sweep with all its samples into a file, to be replayed."""
     from pega_tune.autotune.replay.codec import encode
     from pega_tune.autotune.replay.recording import record_sweep
+    from pega_tune.profiles.policy.urls import without_passwords
 
     session = session_of(context)
     with session.read_store() as store:
-        recording = record_sweep(store, sweep, commit, command)
+        recording = record_sweep(store, sweep, commit, without_passwords(command))
     content = encode(recording)
     try:
         output.write_bytes(content)

@@ -1,21 +1,19 @@
 """From a host's database to the one that the fleet shares, and back."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+from pega_tune.autotune.fleet.answering import Answering, answering
+from pega_tune.autotune.fleet.loads import Load, read_load, store_load
 from pega_tune.autotune.verify.lookup import NoProfileError, profile_in_use
 from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.profiles.bundle.document import Bundle
-from pega_tune.profiles.policy.checks import Check, latest
-from pega_tune.profiles.policy.compiled import digest
+from pega_tune.profiles.policy.admissible import require_sms
 from pega_tune.profiles.policy.errors import PolicyFormatError
-from pega_tune.profiles.policy.matching import Fit, fit
-from pega_tune.profiles.policy.terms import ProfileState, Tier
-from pega_tune.profiles.store.bundles import bundle_of
+from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.errors import ImportConflictError, RecordDamagedError
 from pega_tune.profiles.store.host import HostView
-from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
+from pega_tune.profiles.store.records import ProfileRecord
 from pega_tune.profiles.store.retiring import LONGEST_REASON
 from pega_tune.profiles.store.store import Store
 
@@ -40,12 +38,14 @@ class Passed:
         added: False if it was there already, or was refused.
         refused: why, one line; empty if it is there now.
         retired: it is there, and was taken out of use there.
+        verdicts: what checks of it found, of so many devices, and was not known there.
     """
 
     profile: ProfileRecord
     added: bool
     refused: str = ""
     retired: bool = False
+    verdicts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,19 @@ class Pulled:
 
     Attributes:
         device: whose.
-        profile_id: its id.
-        tier: how well it fits.
-        warnings: why it is suspect; a sentence each.
+        answering: that profile; `decide` takes the same.
+        offered: the fleet's best, by its id, which is here now; empty if the fleet gave none.
         added: it was not here before.
-        kept: why it is the one that was here, one line; empty if it is the fleet's.
+        instead: why another one answers, in a few words; empty if the fleet's does, or there is none.
+        kept: why the fleet gave none, one line; empty if it did.
         notes: what else was done here, one line each.
     """
 
     device: DeviceFacts
-    profile_id: str
-    tier: Tier
-    warnings: tuple[str, ...]
+    answering: Answering
+    offered: str = ""
     added: bool = False
+    instead: str = ""
     kept: str = ""
     notes: tuple[str, ...] = ()
 
@@ -129,30 +129,37 @@ def pull(fleet_url: str, local: Store, device: DeviceFacts, host: HostView | Non
     try:
         with open_fleet(fleet_url, host=host) as fleet:
             notes = _retire_alike(fleet, local)
-            profile = profile_in_use(fleet, device, _retired(local))
-            load = _load(profile, fleet)
-        added = _store(load, local)
+            best, load = _best(fleet, device, _retired(local))
+        added = store_load(load, local).added
     except DataError as error:
         return _kept(local, device, error, notes)
-    matched = _fit_here(local, profile, device)
-    return Pulled(device, profile.profile_id, matched.tier, matched.warnings, added=added, notes=notes)
-
-
-@dataclass(frozen=True, slots=True)
-class _Load:
-    """What is passed on: read and checked as a whole before anything of it is written."""
-
-    bundle: Bundle
-    checks: tuple[EvidenceRecord, ...]
+    found = answering(local, device)
+    other = found.profile_id != best.profile_id
+    instead = found.preferred_to(best, device) if other else ""
+    return Pulled(device, found, best.profile_id, added, instead, notes=notes)
 
 
 def _pass_on(profile: ProfileRecord, source: Store, fleet: Store) -> Passed:
     try:
-        added = _store(_load(profile, source), fleet)
+        stored = store_load(read_load(profile, source), fleet)
     except (ImportConflictError, PolicyFormatError, RecordDamagedError) as error:
         return Passed(profile, added=False, refused=error.message)
-    retired = not added and fleet.profile(profile.profile_id).state is ProfileState.RETIRED
-    return Passed(profile, added, retired=retired)
+    retired = not stored.added and fleet.profile(profile.profile_id).state is ProfileState.RETIRED
+    return Passed(profile, stored.added, retired=retired, verdicts=stored.verdicts)
+
+
+def _best(fleet: Store, device: DeviceFacts, without: Collection[str]) -> tuple[ProfileRecord, Load]:
+    """The fleet's best profile that the device can run, as it is passed on."""
+    passed_over = set(without)
+    while True:
+        profile = profile_in_use(fleet, device, passed_over)
+        load = read_load(profile, fleet)
+        try:
+            require_sms(load.bundle.policy, device)
+        except PolicyFormatError:
+            passed_over.add(profile.profile_id)
+        else:
+            return profile, load
 
 
 def _retired(store: Store) -> dict[str, ProfileRecord]:
@@ -173,34 +180,9 @@ def _retire_alike(fleet: Store, local: Store) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def _load(profile: ProfileRecord, source: Store) -> _Load:
-    if digest(profile.compiled) != profile.digest:
-        raise RecordDamagedError(f"the digest of profile {profile.profile_id} is not that of its tables")
-    evidence = source.evidence(profile.profile_id)
-    return _Load(bundle_of(profile), tuple(each for each in evidence if each.kind is EvidenceKind.CANARY))
-
-
-def _store(load: _Load, target: Store) -> bool:
-    added = target.import_bundle(load.bundle)
-    for check in load.checks:
-        target.add_check(load.bundle.profile_id, check)
-    return added
-
-
 def _kept(local: Store, device: DeviceFacts, error: DataError, notes: tuple[str, ...]) -> Pulled:
     try:
-        profile = profile_in_use(local, device)
+        found = answering(local, device)
     except NoProfileError:
         raise error from None
-    matched = _fit_here(local, profile, device)
-    return Pulled(device, profile.profile_id, matched.tier, matched.warnings, kept=error.message, notes=notes)
-
-
-def _fit_here(local: Store, profile: ProfileRecord, device: DeviceFacts) -> Fit:
-    """How a profile of this host's database fits a device that it was found for."""
-    evidence = local.evidence(profile.profile_id)
-    checks = (Check.from_json(one.verdict, one.detail) for one in evidence if one.kind is EvidenceKind.CANARY)
-    comparable = bool(local.finished_blocks(profile.sweep_id))
-    matched = fit(profile.device, device, latest(checks, device), comparable=comparable)
-    assert matched is not None
-    return matched
+    return Pulled(device, found, kept=error.message, notes=notes)

@@ -1,29 +1,32 @@
 """What a fleet knows: for each class of devices its profile, whether it is still true, and who differs."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.kernels.facts import DeviceFacts, stale_fields
 from pega_tune.profiles.policy.checks import DRIFTED, Check, changed_since, latest
 from pega_tune.profiles.policy.dating import is_ahead
 from pega_tune.profiles.policy.terms import ProfileState
-from pega_tune.profiles.store.records import EvidenceKind, ProfileRecord
+from pega_tune.profiles.store.records import ProfileRecord
 from pega_tune.profiles.store.store import Store
+from pega_tune.profiles.store.verdicts import checks_of
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One device of a class, as it was when it last measured.
+    """One device of a class, as it was when it last measured for it, or else was last verified.
 
     Attributes:
-        device: its facts.
+        host: where it is, by its name; empty if that is not known.
+        board: its UUID.
         changed: staleness fields in which it differs from what the profile was measured or verified on; empty if none
             does, or there is no profile.
         drifted: the profile was found not to hold on it.
     """
 
-    device: DeviceFacts
+    host: str
+    board: str
     changed: tuple[str, ...] = ()
     drifted: bool = False
 
@@ -42,7 +45,7 @@ class ClassOverview:
         name: of the device, as its driver calls it.
         simulated: it is a model.
         profile: the newest published one; None if there is none.
-        members: devices that measured for it, by host.
+        members: devices that measured for it, or on which the profile was verified; by host.
         ahead: the profile is dated in the future, which no sound one is.
     """
 
@@ -87,22 +90,31 @@ def _class(
     own = (each for each in published if each.device.class_id == facts.class_id)
     # Of equal ones the first: the store has the newest in front.
     profile = max(own, key=lambda each: not is_ahead(each.created_at, now), default=None)
-    checks = _checks(store, profile) if profile else ()
-    mine = sorted(
-        (each for each in boards if each.class_id == facts.class_id), key=lambda f: (f.provenance.host, f.uuid)
-    )
-    members = tuple(_member(each, profile, latest(checks, each)) for each in mine)
+    checks = checks_of(store.evidence(profile.profile_id)) if profile else ()
+    members = [_measured(each, profile, latest(checks, each)) for each in boards if each.class_id == facts.class_id]
+    if profile:
+        members += _verified(profile, checks, {each.uuid for each in boards})
     ahead = profile is not None and is_ahead(profile.created_at, now)
-    return ClassOverview(facts.class_id, facts.provenance.name, facts.simulated, profile, members, ahead)
+    by_host = tuple(sorted(members, key=lambda member: (member.host, member.board)))
+    return ClassOverview(facts.class_id, facts.provenance.name, facts.simulated, profile, by_host, ahead)
 
 
-def _checks(store: Store, profile: ProfileRecord) -> tuple[Check, ...]:
-    evidence = store.evidence(profile.profile_id)
-    return tuple(Check.from_json(e.verdict, e.detail) for e in evidence if e.kind is EvidenceKind.CANARY)
-
-
-def _member(device: DeviceFacts, profile: ProfileRecord | None, check: Check | None) -> Member:
+def _measured(device: DeviceFacts, profile: ProfileRecord | None, check: Check | None) -> Member:
+    host = device.provenance.host
     if profile is None:
-        return Member(device)
+        return Member(host, device.uuid)
     drifted = check is not None and check.verdict == DRIFTED
-    return Member(device, changed_since(profile.device, device, check), drifted)
+    return Member(host, device.uuid, changed_since(profile.device, device, check), drifted)
+
+
+def _verified(profile: ProfileRecord, checks: Iterable[Check], known: Collection[str]) -> list[Member]:
+    """Devices that have measured nothing of their own: all that is known of them is what the last check found."""
+    last = {check.board: check for check in checks if check.board not in known}
+    return [_as_checked(profile, check) for check in last.values()]
+
+
+def _as_checked(profile: ProfileRecord, check: Check) -> Member:
+    if check.verdict != DRIFTED:
+        return Member(check.host, check.board)
+    changed = stale_fields(profile.device.staleness, check.staleness)
+    return Member(check.host, check.board, changed, drifted=True)

@@ -64,7 +64,8 @@ def keep(url: str, verification: Verification) -> str:
     if verification.verdict is Verdict.INCONCLUSIVE:
         return ""
     verdict = str(verification.verdict)
-    check = Check(verification.device.uuid, verification.device.staleness, verdict)
+    device = verification.device
+    check = Check(device.uuid, device.staleness, verdict, device.provenance.host)
     record = EvidenceRecord(EvidenceKind.CANARY, verification.at, verdict=verdict, detail=check.to_json())
     try:
         with Store.open(url, create=False) as store:

@@ -18,15 +18,17 @@ class Check:
         board: UUID of the device that was looked at.
         staleness: what may drift, as it was then.
         verdict: `holds` or `drifted`.
+        host: where the device was then, by its name; empty if it is not known.
     """
 
     board: str
     staleness: Staleness
     verdict: str
+    host: str = ""
 
     def to_json(self) -> str:
         """What is stored beside the verdict: canonical JSON."""
-        content = {"board": self.board, "staleness": asdict(self.staleness)}
+        content = {"board": self.board, "host": self.host, "staleness": asdict(self.staleness)}
         return json.dumps(content, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -37,7 +39,8 @@ class Check:
             ValueError, KeyError, TypeError: the text holds no check.
         """
         content = json.loads(text)
-        return cls(str(content["board"]), staleness_from_json(content["staleness"]), verdict)
+        staleness = staleness_from_json(content["staleness"])
+        return cls(str(content["board"]), staleness, verdict, str(content.get("host", "")))  # of older ones not known
 
 
 def latest(checks: Iterable[Check], device: DeviceFacts) -> Check | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy import Connection, Engine
 
@@ -27,10 +28,12 @@ class Opened:
     Attributes:
         transactions: to work on it.
         warnings: what the user should know about where it lies, one line each.
+        path: the file, absolute; None for a server.
     """
 
     transactions: Transactions
     warnings: tuple[str, ...]
+    path: Path | None
 
 
 def open_database(database: Database, host: HostView, *, create: bool, read_only: bool) -> Opened:
@@ -51,7 +54,8 @@ def open_database(database: Database, host: HostView, *, create: bool, read_only
             journal = settle_journal(database.path, host)
         warnings = (journal.warning,) if journal.warning else ()
     engine = open_engine(database, Access.READ if read_only else Access.WRITE, host)
-    return Opened(Transactions(engine, label, host.give_up_s, read_only=read_only), warnings)
+    transactions = Transactions(engine, label, host.give_up_s, read_only=read_only)
+    return Opened(transactions, warnings, database.path)
 
 
 def revision_of(database: Database, host: HostView) -> str | None:

@@ -219,7 +219,7 @@ class ProfileRecord:
         sweep_id: where it was learnt.
         device: facts of the device it is for.
         state: published profiles alone are used.
-        reasons: why it is not published; empty if it is.
+        reasons: why it is not published; if it is, what it knows nothing of.
         created_at: aware, UTC.
         compiled: the tables, as `pega_tune.profiles.policy.compiled` writes them.
         digest: SHA-256 of `compiled`, hex.

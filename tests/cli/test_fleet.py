@@ -9,7 +9,9 @@ import pytest
 
 from pega_tune.autotune.cli.main import run
 from pega_tune.autotune.devices import find_device
+from pega_tune.profiles.policy.checks import DRIFTED, Check
 from pega_tune.profiles.policy.terms import ProfileState
+from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord
 from pega_tune.profiles.store.store import Store
 from tests.helpers.bundles import CREATED, bundle
 from tests.helpers.cli import Result
@@ -70,7 +72,16 @@ def test_a_profile_answers_on_another_host_as_on_its_own(measured: Host, new: Ho
     (profile,) = measured("profiles", "list", "--json").json["profiles"]
     pushed = measured("fleet", "push", "--fleet", shared.url, "--json")
     assert pushed.json == {
-        "pushed": [{"profile": profile["id"], "device": "sim:h200", "added": True, "refused": None, "retired": False}]
+        "pushed": [
+            {
+                "profile": profile["id"],
+                "device": "sim:h200",
+                "added": True,
+                "refused": None,
+                "retired": False,
+                "verdicts": 0,
+            }
+        ]
     }
     (pulled,) = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json").json["pulled"]
     assert (pulled["profile"], pulled["tier"], pulled["added"], pulled["kept"]) == (profile["id"], "board", True, None)
@@ -213,3 +224,47 @@ def test_a_profile_that_is_refused_here_leaves_the_good_one(measured: Host, new:
     (kept,) = result.json["pulled"]
     assert kept["profile"] == "good"
     assert f"there is another profile abc123 in {new.path}" in kept["kept"]
+
+
+def test_a_newer_profile_of_this_host_answers_and_is_named(measured: Host, new: Host, shared: Place) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    with Store.open(sqlite_url(new.path)) as local:
+        local.import_bundle(bundle(profile_id="newer", sweep_id="other", device=SIM_FACTS, created_at=LATER))
+    result = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json")
+    (pulled,) = result.json["pulled"]
+    assert (result.code, pulled["offered"], pulled["added"], pulled["kept"]) == (0, "abc123", True, None)
+    assert (pulled["profile"], pulled["instead"]) == ("newer", "is newer")
+    assert new("decide", *ASKED).json["profile"] == pulled["profile"]
+    told = new("fleet", "pull", *SIM, "--fleet", shared.url).stdout
+    assert "newer    board  is newer than the fleet's abc123, which was here already" in told
+
+
+def test_a_host_that_found_a_drift_is_named(measured: Host, new: Host, shared: Place) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    new("fleet", "pull", *SIM, "--fleet", shared.url)
+    elsewhere = Check("GPU-2", SIM_FACTS.staleness, DRIFTED, "lab-9")
+    with Store.open(sqlite_url(new.path)) as local:
+        record = EvidenceRecord(EvidenceKind.CANARY, LATER, verdict=DRIFTED, detail=elsewhere.to_json())
+        local.add_check("abc123", record)
+    assert "was there already; verdicts that are new there: 1" in new("fleet", "push", "--fleet", shared.url).stdout
+    (listed,) = new("fleet", "list", "--fleet", shared.url, "--json").json["classes"]
+    assert (listed["suspect"], listed["hosts"][1]) == (
+        True,
+        {"host": "lab-9", "device": "GPU-2", "differs": True, "changed": [], "drifted": True},
+    )
+    assert "lab-9: drifted" in new("fleet", "list", "--fleet", shared.url).stdout
+
+
+def test_a_pull_checks_no_signature_and_has_no_option_for_it(new: Host, tmp_path: Path) -> None:
+    result = new("fleet", "pull", "--trust", tmp_path / "key.pub", "--fleet", tmp_path / "fleet.db")
+    assert result.code == USAGE
+    assert result.errors == ["error: no such option: --trust; see pega-tune fleet pull --help"]
+
+
+def test_a_host_may_keep_its_own_on_a_server(measured: Host, postgresql: Server, shared: Place) -> None:
+    measured("fleet", "push", "--fleet", shared.url)
+    own = postgresql.url(postgresql.create())
+    for added in (True, False):
+        result = measured.ask("--db", own, "fleet", "pull", *SIM, "--fleet", shared.url, "--json")
+        (pulled,) = result.json["pulled"]
+        assert (result.code, pulled["profile"], pulled["tier"], pulled["added"]) == (0, "abc123", "board", added)

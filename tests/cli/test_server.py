@@ -14,11 +14,10 @@ from pega_tune.errors import PegaTuneError
 from pega_tune.profiles.store.migrate import backup, check, current, upgrade
 from pega_tune.profiles.store.store import Store
 from tests.helpers.cli import Result
-from tests.helpers.places import Place
+from tests.helpers.hidden import SECRET, assert_hidden
 from tests.helpers.postgresql import PASSWORD, Server
 from tests.helpers.store import host_view, profile_record, sweep_record
 
-SECRET = "s3ntinel"
 DATA = 4
 USAGE = 2
 
@@ -115,13 +114,3 @@ def test_a_traceback_and_a_log_do_not_show_it(postgresql: Server, url: str, capl
         assert SECRET not in repr(vars(store))
     assert SECRET not in caplog.text
     assert_hidden(None, postgresql, url)
-
-
-def assert_hidden(folder: Path | None, server: Server, url: str) -> None:
-    """The password is in no file of the user's, not in the server's log and in no row of the database."""
-    for file in (path for path in folder.rglob("*") if path.is_file()) if folder else ():
-        assert SECRET.encode() not in file.read_bytes(), file
-    assert SECRET not in server.log.read_text(errors="replace")
-    place = Place(url)
-    for table in place.counts():
-        assert SECRET not in repr(place.rows(f'SELECT * FROM "{table}"')), table

@@ -62,7 +62,7 @@ def test_auto_answers_from_it(readable: Store, path: Path) -> None:
 
 
 def test_who_follows_the_database_answers_from_it(readable: Store, path: Path, tmp_path: Path) -> None:
-    around = Surroundings(packaged=tmp_path / "none")
+    around = Surroundings(packaged=tmp_path)
     with LiveAuto(DEVICE, path, interval_s=threading.TIMEOUT_MAX, around=around) as live:
         assert live.state.tier is Tier.RULE
         readable.import_bundle(bundle())

@@ -1,11 +1,13 @@
 """Which plans of a table cell are worth keeping: no other is both as fast and as gentle."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pega_tune.autotune.compiling.laws import Array
+from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.table import MAX_OPTIONS
 
 
@@ -35,6 +37,11 @@ class Offers:
         lighter: NDArray[np.bool_] = fewer | (as_many & (self.backends < self.backends[than]))
         return lighter
 
+    def lightest(self, among: NDArray[np.bool_]) -> int:
+        """The lightest of these; of several, the simplest."""
+        places = np.flatnonzero(among)
+        return int(places[np.lexsort((self.ranks[places], self.backends[places], self.threads[places]))[0]])
+
     def gentlest(self, among: NDArray[np.bool_], margin: float) -> int:
         """Of these, the gentlest one that is as fast as the fastest of them within the noise."""
         limit_s = self.times_s[among].min() * (1 + margin)
@@ -46,22 +53,35 @@ def pareto(offers: Offers, leader: int, margin: float) -> tuple[int, ...]:
     """At most `MAX_OPTIONS` of the plans, by ascending time.
 
     The fastest and the leader; then those lighter still and slower by more than the noise, each time the gentlest that
-    is as fast as any of them, so that the lightest of all comes last. If that one is as fast as the fastest within
-    the noise, it comes in place of these. The fastest stays even if it is no harder on the SMs, since a look-up
-    measures the noise from it. If there are too many, the slower ones before the last go.
+    is as fast as any of them, up to the lightest that completes within the reference period, and on to the lightest of
+    all. If such a lightest one is as fast as the fastest within the noise, it comes in place of those before it. The
+    fastest stays even if it is no harder on the SMs, since a look-up measures the noise from it. If there are too many,
+    the slower ones before these two go.
 
     Args:
         offers: at least one.
         leader: which of those equivalent to the fastest is to be taken.
         margin: relative difference of times that is noise.
     """
-    fastest = int(np.argmin(offers.times_s))
-    kept = list(dict.fromkeys((fastest, leader)))
-    slower = offers.times_s > offers.times_s[fastest] * (1 + margin)
-    lightest = int(np.lexsort((offers.ranks, offers.backends, offers.threads))[0])
+    kept = list(dict.fromkeys((int(np.argmin(offers.times_s)), leader)))
+    lightest = []
+    for among in (offers.times_s < DEFAULT_PERIOD_S, np.ones_like(offers.times_s, dtype=np.bool_)):
+        if among.any():
+            kept += _lighter_still(offers, among, kept[-1], margin)
+            lightest.append(kept[-1])
+    before = [index for index in kept if index not in lightest]
+    chosen = {*before[: MAX_OPTIONS - len(set(lightest))], *lightest}
+    return tuple(sorted(chosen, key=lambda index: (float(offers.times_s[index]), kept.index(index))))
+
+
+def _lighter_still(offers: Offers, among: NDArray[np.bool_], last: int, margin: float) -> Iterator[int]:
+    """Of some plans those to keep after the last one, each lighter than the one before."""
+    slower = offers.times_s > offers.times_s.min() * (1 + margin)
+    lightest = offers.lightest(among)
     if not slower[lightest]:
-        kept += [lightest] if offers.lighter(leader)[lightest] else []
-        return tuple(sorted(kept, key=lambda index: float(offers.times_s[index])))
-    while np.any(rest := slower & offers.lighter(kept[-1])):
-        kept.append(offers.gentlest(rest, margin))
-    return tuple(kept if len(kept) <= MAX_OPTIONS else [*kept[: MAX_OPTIONS - 1], kept[-1]])
+        if offers.lighter(last)[lightest]:
+            yield lightest
+        return
+    while np.any(rest := among & slower & offers.lighter(last)):
+        last = offers.gentlest(rest, margin)
+        yield last

@@ -1,6 +1,6 @@
 """What an engine that could run every plan would do with a mix: what settings are measured by."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -14,18 +14,13 @@ from pega_tune.autotune.settings.mix import Mix
 from pega_tune.autotune.settings.tables import TabledTimes
 from pega_tune.autotune.sweep.observations import Observations
 from pega_tune.kernels.plan import AnyPlan
-from pega_tune.kernels.shape import Direction, TransferShape
+from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.auto import Auto
 from pega_tune.profiles.policy.decision import Decision
-from pega_tune.profiles.policy.question import STRONGEST_FIRST, known_of
 from pega_tune.profiles.policy.stored import StoredProfile
-from pega_tune.profiles.policy.table import CompiledPolicy
-from pega_tune.profiles.policy.terms import Colocation, Hint, Objective, Runtime
+from pega_tune.profiles.policy.terms import Colocation, Hint, Objective
 
 _WHATEVER_IT_TAKES_S: Final = 1e9
-
-# The stronger ones last: what they say of a plan counts.
-_HINTS: Final = (Hint.NONE, *(hint for _, hint in reversed(STRONGEST_FIRST)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +52,10 @@ def full(profile: StoredProfile, observations: Sequence[Observations], mix: Mix)
         _take(times_s, plans, at, partial(tables.times_s, direction=direction))
     for c, decision in enumerate(decisions):
         times_s[c] = decision.predicted.time_s or times_s[c]
-    for hint in _HINTS:
-        for seen in observations:
-            at = _answered(profile.policy, mix, seen.direction, hint)
-            if seen.hint is hint and len(at):
-                _take(times_s, plans, at, Foreseen(seen, [mix.shapes[c] for c in at]).times_s)
+    for seen in sorted(observations, key=lambda each: each.hint is not Hint.NONE):  # what a hint's say counts
+        at = np.flatnonzero([d.direction is seen.direction and seen.hint in (Hint.NONE, d.hint) for d in decisions])
+        if len(at):
+            _take(times_s, plans, at, Foreseen(seen, [mix.shapes[c] for c in at]).times_s)
     margins = [table.margin for table in profile.policy.tables if table.direction in mix.directions]
     return Full(plans, times_s, max(margins, default=0.0))
 
@@ -92,21 +86,3 @@ def _take(times_s: Array, plans: Sequence[AnyPlan], at: NDArray[np.intp], known:
         for place, c in enumerate(at):
             if plans[c] == plan and np.isfinite(found[place]):
                 times_s[c] = found[place]
-
-
-def _answered(policy: CompiledPolicy, mix: Mix, direction: Direction, hint: Hint) -> NDArray[np.intp]:
-    """Indices of the shapes of a direction for which the table of a hint may answer."""
-    table = policy.find(direction, Colocation.IDLE, Runtime.FULL, hint)
-
-    def answers(shape: TransferShape) -> bool:
-        known = shape.direction is direction and hint in set(_hints_of(shape))
-        covered = table is not None and table.covers(shape.merged_ranges, shape.average_range_bytes)
-        return known and (hint is Hint.NONE or covered)
-
-    return np.flatnonzero([answers(shape) for shape in mix.shapes])
-
-
-def _hints_of(shape: TransferShape) -> Iterator[Hint]:
-    yield Hint.NONE
-    known = known_of(shape.merged_ranges, shape.average_range_bytes, shape.host_runs, None, shape.pitch)
-    yield from (hint for bit, hint in STRONGEST_FIRST if known & bit)

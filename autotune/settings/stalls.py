@@ -11,7 +11,7 @@ from pega_tune.autotune.settings.times import Times
 from pega_tune.autotune.sweep.plans import launched
 from pega_tune.kernels.plan import AnyPlan, CopyPlan, PlanPair
 from pega_tune.kernels.shape import Direction, TransferShape
-from pega_tune.profiles.policy.lookup import DEFAULT_COLOCATION
+from pega_tune.profiles.policy.chain import DEFAULT_COLOCATION
 from pega_tune.profiles.policy.stored import StoredProfile
 from pega_tune.profiles.policy.table import CompiledPolicy
 from pega_tune.profiles.policy.terms import Colocation, Runtime

@@ -11,7 +11,7 @@ from pega_tune.profiles.emit.listing import Ints, ListedProfile, Listing
 from pega_tune.profiles.emit.pool import Pool
 from pega_tune.profiles.emit.vectors import VectorMaker
 from pega_tune.profiles.policy.answer import RULE_FRAME
-from pega_tune.profiles.policy.lookup import DEFAULT_COLOCATION
+from pega_tune.profiles.policy.chain import TableKey, answering
 from pega_tune.profiles.policy.rule import DIRECT_BELOW_RANGES, rule
 from pega_tune.profiles.policy.stored import StoredProfile
 from pega_tune.profiles.policy.table import Table
@@ -19,8 +19,6 @@ from pega_tune.profiles.policy.terms import Colocation, Hint, Objective, Profile
 
 _LARGEST_FACT = 2**31 - 1
 _RULE_COVERS = (1, 0) * 3  # from 1 to 0 there is nothing
-
-TableKey = tuple[Direction, Colocation, Runtime, Hint]
 
 
 def list_profiles(profiles: Sequence[StoredProfile], runtime: Runtime | None = None) -> Listing:
@@ -102,18 +100,16 @@ def _tables(profile: StoredProfile, runtime: Runtime | None) -> Iterator[Table]:
 
 
 def _routes(places: dict[TableKey, int], only: Runtime | None) -> Iterator[Ints]:
-    """The rows of one profile, as `Listing.routes` has them; whose tables answer is said in `policy.lookup`."""
+    """The rows of one profile, as `Listing.routes` has them; whose tables answer is said in `policy.chain`."""
     for direction, wanted, runtime in product(Direction, (*Colocation, None), Runtime):
         if only not in (None, runtime):
             yield (-1,) * len(Hint)
             continue
-        answering = wanted or DEFAULT_COLOCATION
-        if (direction, answering, runtime, Hint.NONE) not in places:
-            answering = Colocation.IDLE
-        if (direction, answering, runtime, Hint.NONE) in places:
-            yield tuple(places.get((direction, answering, runtime, hint), -1) for hint in Hint)
-        else:
+        found = answering(places, direction, wanted, runtime)
+        if found is None:
             yield tuple(0 if hint is Hint.NONE else -1 for hint in Hint)
+        else:
+            yield tuple(found.by_hint.get(hint, -1) for hint in Hint)
 
 
 def _rule_plan(runtime: Runtime | None) -> AnyPlan:

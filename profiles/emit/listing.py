@@ -76,7 +76,8 @@ class Listing:
         noise: for each table margin and step_s; 0 for a step that is not known.
         routes: tables by hint (`Hint`'s order), -1 without one, by profile, direction, colocation (one more row for
             unasked) and runtime. For `Hint.NONE` there is always one; that of the rule if the profile has none, -1 if
-            the runtime was left out of the file.
+            the runtime was left out of the file. One of another colocation than that of `Hint.NONE` is lent by the idle
+            device, as `policy.chain.Chain` has it.
         rule: options of the rule: `direct`, then the kernel of each runtime.
         vectors: answers to check it with.
     """

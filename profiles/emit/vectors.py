@@ -7,8 +7,9 @@ from pega_tune.kernels.plan import PlanPair
 from pega_tune.kernels.shape import MAX_BYTES, Direction
 from pega_tune.profiles.emit.listing import Ints, Vectors
 from pega_tune.profiles.emit.pool import Pool, place
-from pega_tune.profiles.policy.answer import RULE_FRAME, Chosen
+from pega_tune.profiles.policy.answer import RULE_FRAME, Chosen, frame_of
 from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.chain import answering
 from pega_tune.profiles.policy.choose import DEFAULT_BUDGET, DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.decision import Decision
 from pega_tune.profiles.policy.grid import Frame
@@ -63,6 +64,17 @@ def _layout(hint: Hint, count: int, size: int) -> tuple[int, int]:
     return int(hint is Hint.HOST_ORDERED), 0
 
 
+def _answering(profile: StoredProfile) -> Iterator[tuple[Table, Colocation]]:
+    """The tables of a profile, and the colocations in which they are asked: their own, and those they are lent to."""
+    tables = {(t.direction, t.colocation, t.runtime, t.hint): t for t in profile.policy.tables}
+    for (direction, colocation, runtime, hint), table in tables.items():
+        yield table, colocation
+        if hint is Hint.NONE:
+            found = answering(tables, direction, colocation, runtime)
+            assert found
+            yield from ((found.by_hint[lent], colocation) for lent in Hint if lent in found.lent)
+
+
 class VectorMaker:
     """Asks, and tells answers by the places of things in a pool."""
 
@@ -75,20 +87,17 @@ class VectorMaker:
         """Those for every table of the profiles, and for the rule."""
         for index, profile in enumerate(profiles):
             auto = Auto.from_profile(profile)
-            for table in profile.policy.tables:
+            for table, colocation in _answering(profile):
                 if runtime in (None, table.runtime):
-                    self._ask_table(index, auto, table)
+                    self._ask_table(index, auto, table, colocation)
             self._ask_rule(index, auto, runtime)
         rows = tuple(question[:5] for question in self._questions)
         terms = tuple(TERMS[question[5]] for question in self._questions)
         return Vectors(rows, tuple((b, p, s or 0.0) for b, p, s in terms), tuple(self._shapes))
 
-    def _ask_table(self, profile: int, auto: Auto, table: Table) -> None:
-        frame = Frame(
-            table.range_edges, table.size_edges, table.measured_ranges, table.measured_sizes, table.measured_bytes
-        )
-        key = (place(table.direction, Direction), place(table.colocation, Colocation), place(table.runtime, Runtime))
-        self._ask(profile, auto, key, edge_shapes(frame, table.hint))
+    def _ask_table(self, profile: int, auto: Auto, table: Table, colocation: Colocation) -> None:
+        key = (place(table.direction, Direction), place(colocation, Colocation), place(table.runtime, Runtime))
+        self._ask(profile, auto, key, edge_shapes(frame_of(table), table.hint))
 
     def _ask_rule(self, profile: int, auto: Auto, only: Runtime | None) -> None:
         """With the colocation left to the profile, which answers what it can."""

@@ -73,6 +73,7 @@ class TableAnswers:
         frame: its cells.
         origin: the profile that it is of.
         warnings: what may be wrong with every answer, a sentence each.
+        lent: it was measured without decode and answers beside it: nothing is known of what that costs decode.
     """
 
     question: Question
@@ -80,6 +81,7 @@ class TableAnswers:
     frame: Frame
     origin: Origin
     warnings: tuple[str, ...]
+    lent: bool = False
 
     def decision(self, cell: int, covered: bool) -> Decision:
         """The best plan of a cell; for shapes outside what was measured, the same with nothing predicted."""
@@ -88,18 +90,19 @@ class TableAnswers:
         if demand.step_s is None and table.step_s is not None:
             demand = replace(demand, step_s=table.step_s)
         choice = choose(table.cells[cell], demand, table.margin)
+        known = covered and not self.lent
         return Decision(
             plan=choice.option.plan,
             predicted=_expected(choice) if covered else Expected(),
             predicted_for=Place(*table.centre(*table.corner(cell))) if covered else None,
-            budget_met=covered and choice.budget_met,
+            budget_met=known and choice.budget_met,
             direction=question.direction,
             objective=demand.objective,
             runtime=question.runtime,
             colocation=table.colocation,
             hint=table.hint,
             origin=self.origin,
-            evidence=choice.evidence if covered else Evidence.NONE,
+            evidence=choice.evidence if known else Evidence.NONE,
             basis=Chosen(table, cell, demand, choice, covered),
             warnings=self.warnings if covered else (*self.warnings, not_measured(table)),
         )

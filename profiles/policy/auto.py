@@ -12,7 +12,18 @@ from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.choose import DEFAULT_BUDGET, DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.decision import Decision, Origin
 from pega_tune.profiles.policy.lookup import Grids, Lookup
-from pega_tune.profiles.policy.question import Asked, Terms, Words, known_of, words_of
+from pega_tune.profiles.policy.question import (
+    ALIGNMENTS,
+    MANY_PER_RUN,
+    ONE_RUN,
+    PITCH,
+    RANGES_PER_RUN,
+    Asked,
+    Terms,
+    Words,
+    whole,
+    words_of,
+)
 from pega_tune.profiles.policy.sources import (
     PACKAGED,
     Probe,
@@ -20,6 +31,7 @@ from pega_tune.profiles.policy.sources import (
     database_path,
     find_subject,
     load_bundle,
+    packaged_folder,
     probe_devices,
     require_facts,
     require_file,
@@ -72,7 +84,7 @@ class Auto:
         *,
         allow_drafts: bool = False,
         probe: Probe = probe_devices,
-        packaged: Path = PACKAGED,
+        packaged: str | Path = PACKAGED,
     ) -> "Auto":
         """Looks up the profile of a device: reads one row of an SQLite database, and creates and migrates nothing.
 
@@ -85,18 +97,19 @@ class Auto:
             db: path or SQLite URL; None takes `PEGA_TUNE_DB`, else the file in the per-user data directory.
             allow_drafts: use profiles that are not published, too.
             probe: lists the devices if `facts` is None.
-            packaged: folder of the bundled profiles.
+            packaged: folder of the bundled profiles; those that are shipped unless given.
 
         Raises:
-            UsageError: `facts` are none, or `db` is no database at all.
+            UsageError: `facts` are none, `db` is no database at all, or `packaged` no folder.
             DataError: the database is not SQLite, not readable, not ours, or of another schema.
         """
         require_facts(facts)
+        folder = packaged_folder(packaged)
         path = database_path(db)
         subject = find_subject(facts, path, probe)
         if subject.device is None:
             return cls(warnings=subject.notes)
-        found = Sources(path, allow_drafts, packaged).find(subject.device)
+        found = Sources(path, allow_drafts, folder).find(subject.device)
         return cls(found.profile, found.tier, (*subject.notes, *found.all_warnings))
 
     @classmethod
@@ -141,7 +154,7 @@ class Auto:
         """Answers by the rule, whatever the device."""
         return cls()
 
-    def decide(  # noqa: PLR0913  (flat keywords are what serving code calls)
+    def decide(  # noqa: C901, PLR0913  (flat keywords are what serving code calls, and calls cost time)
         self,
         merged_ranges: int,
         total_bytes: int,
@@ -178,24 +191,40 @@ class Auto:
             pitch: device stride in bytes if the ranges are one arithmetic progression; None if not, or unknown.
 
         Raises:
-            UsageError: an unknown word, or a number out of its range.
+            UsageError: an unknown word, a count that is no whole number, or a number out of its range.
         """
         words = (direction, objective, budget, period_s, step_s, colocation, runtime)
         try:
-            grids = self._answers[words]
             size = total_bytes // merged_ranges
-            if host_runs is None and alignment is None and pitch is None:
-                grid = grids[0]
-            else:
-                grid = grids[known_of(merged_ranges, size, host_runs, alignment, pitch)]
-            rows = grid.kept[bisect_right(grid.products, merged_ranges * size)]
-            decision = rows[bisect_right(grid.rows, merged_ranges)][bisect_right(grid.columns, size)]
-            if decision is not None:
+            known = 0  # what `known_of` says, without the call; what it refuses goes the slow way
+            if host_runs is not None:
+                if host_runs.__class__ is not int or not 1 <= host_runs <= merged_ranges:
+                    raise TypeError
+                if merged_ranges >= RANGES_PER_RUN * host_runs:
+                    known = MANY_PER_RUN
+                if host_runs == 1:
+                    known += ONE_RUN
+            if pitch is not None:
+                if pitch.__class__ is not int or pitch < size:
+                    raise TypeError
+                known += PITCH
+            if alignment is not None and (alignment.__class__ is not int or alignment not in ALIGNMENTS):
+                raise TypeError
+            grid = self._answers[words][known]
+            row, column = bisect_right(grid.rows, merged_ranges), bisect_right(grid.columns, size)
+            decision = grid.whole[row][column]
+            if decision is None:
+                decision = grid.kept[bisect_right(grid.products, merged_ranges * size)][row][column]
+            # A quotient is an int of its own if both are; but True and 1 are the same to all of the above.
+            if decision is not None and size.__class__ is int and merged_ranges is not True and total_bytes is not True:
                 return decision
-        except (KeyError, TypeError, ZeroDivisionError):  # not asked before, or senseless: then the slow way refuses it
+        # Not asked before, or not in plain numbers, or senseless: then the slow way refuses it.
+        except (KeyError, TypeError, ZeroDivisionError):
             pass
-        shape = TransferShape(merged_ranges, total_bytes, parse_word(Direction, direction), host_runs, alignment, pitch)
-        return self._lookup.ask(words, shape)
+        ranges, nbytes = whole("merged_ranges", merged_ranges), whole("total_bytes", total_bytes)
+        lying = {"host_runs": host_runs, "alignment": alignment, "pitch": pitch}
+        layout = {name: None if value is None else whole(name, value) for name, value in lying.items()}
+        return self._lookup.ask(words, TransferShape(ranges, nbytes, parse_word(Direction, direction), **layout))
 
     def explain(
         self, merged_ranges: int, total_bytes: int, direction: str = Direction.BOTH, **asked: Unpack[Asked]

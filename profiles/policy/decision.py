@@ -15,14 +15,34 @@ class Expected:
     """What the plan is expected to cost; None where nothing was measured.
 
     Attributes:
-        time_s: transfer time, preparation included, in seconds.
-        stall_s: what one burst costs decode at its worst step, in seconds.
+        time_s: median transfer time, preparation included, in seconds; beside decode if it was measured there.
+        stall_s: what one burst costs decode at its worst step, in seconds: 95 of 100 bursts stay below.
         completion_p99_s: 99th percentile of the transfer time beside decode, in seconds.
     """
 
     time_s: float | None = None
     stall_s: float | None = None
     completion_p99_s: float | None = None
+
+    def meaning(self, evidence: Evidence) -> "Meaning":
+        """What the numbers are, given what the claim about decode rests on."""
+        fitted = ", fitted" if evidence is Evidence.FITTED else ""
+        beside = self.completion_p99_s is not None and not fitted
+        time = "median beside decode" if beside else "median without decode"
+        return Meaning(
+            None if self.time_s is None else time,
+            None if self.stall_s is None else f"p95 of bursts{fitted}",
+            None if self.completion_p99_s is None else f"p99 beside decode{fitted}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """Which statistic of what the numbers of an `Expected` are, a few words each; None where there is no number."""
+
+    time_s: str | None
+    stall_s: str | None
+    completion_p99_s: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +153,7 @@ class Decision:
         return {
             "plan": self.plan.to_json(),
             "predicted": asdict(self.predicted),
+            "predicted_as": asdict(self.predicted.meaning(self.evidence)),
             "predicted_for": None if self.predicted_for is None else asdict(self.predicted_for),
             "budget_met": self.budget_met,
             "direction": str(self.direction),

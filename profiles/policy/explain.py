@@ -68,5 +68,8 @@ def _cell(table: Table, cell: int) -> str:
 
 def _costs(option: Option) -> str:
     predicted = option.predicted
-    stall = "" if predicted.stall_s is None else f", stall {format_duration(predicted.stall_s)}"
-    return f"{option.plan.key} ({format_duration(predicted.latency_s)}{stall})"
+    completion_s, stall_s = predicted.completion_p99_s, predicted.stall_s
+    time = f"median {format_duration(predicted.time_s)}"
+    completion = "" if completion_s is None else f", p99 {format_duration(completion_s)}"
+    stall = "" if stall_s is None else f", stall {format_duration(stall_s)}"
+    return f"{option.plan.key} ({time}{completion}{stall})"

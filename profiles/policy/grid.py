@@ -1,18 +1,18 @@
-"""Answers by cell, each made when it is first asked for, so that a look-up is three bisections and three indices.
+"""Answers by cell, each made when it is first asked for, so that a look-up is two bisections and two indices.
 
 There is no lock. Two threads that ask the same for the first time may both make the answer; the two are equal, and
 one of them is kept, or neither, until somebody asks again.
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from pega_tune.kernels.shape import MAX_BYTES
+from pega_tune.profiles.policy.chain import Chain
 from pega_tune.profiles.policy.decision import Decision
-from pega_tune.profiles.policy.question import ALL_KNOWN, STRONGEST_FIRST
-from pega_tune.profiles.policy.terms import Hint
+from pega_tune.profiles.policy.terms import Evidence
 
 FAST_BYTES = MAX_BYTES // 2
 """Most product of ranges and average size of a kept answer: the bytes themselves, less than twice that, are allowed."""
@@ -83,6 +83,12 @@ class Cells:
         made = self._made.get((cell, covered))
         return made or self._made.setdefault((cell, covered), self._source.decision(cell, covered))
 
+    def at(self, merged_ranges: int, average_range_bytes: int) -> Decision:
+        """The answer for a shape."""
+        frame = self.frame
+        covered = frame.covers(merged_ranges, average_range_bytes)
+        return self.of(frame.cell(merged_ranges, average_range_bytes), covered)
+
 
 @dataclass(frozen=True, slots=True)
 class Axes:
@@ -109,46 +115,59 @@ class Axes:
 
 
 class Grid:
-    """Answers of several sources: of the first that covers a shape, else of the last.
+    """Answers of several sources, by the rule of `Chain`.
 
     Attributes:
-        chain: the sources, the one that supposes most first.
+        chain: the sources.
         rows, columns, products: of the axes.
-        kept: answers by product, row and column, each the place of the last edge that is not above, and one more; None
-            where none was made yet. What is no shape lies before the first row or column, or after `FAST_BYTES`, and
-            stays None.
+        whole: answers by row and column, each the place of the last edge that is not above, and one more; None where
+            none was made yet, and where an edge of the products lies between.
+        kept: all answers, by product first; None where none was made yet. What is no shape lies before the first row or
+            column, or after `FAST_BYTES`, and stays None in both.
     """
 
-    __slots__ = ("chain", "columns", "kept", "products", "rows")
+    __slots__ = ("chain", "columns", "kept", "products", "rows", "whole")
 
-    def __init__(self, chain: tuple[Cells, ...], axes: Axes) -> None:
+    def __init__(self, chain: Chain[Cells], axes: Axes) -> None:
         self.chain = chain
         self.rows, self.columns, self.products = axes.rows, axes.columns, axes.products
         blank: Row = [None] * (len(axes.columns) + 1)  # shared by all rows: one with an answer is a copy
+        self.whole = [blank] * (len(axes.rows) + 1)
         self.kept = [[blank] * (len(axes.rows) + 1) for _ in range(len(axes.products) + 1)]
 
     def answer(self, merged_ranges: int, average_range_bytes: int) -> Decision:
         """The answer for a shape; it is kept for all that lie with it."""
-        covering = (cells for cells in self.chain if cells.frame.covers(merged_ranges, average_range_bytes))
-        cells = next(covering, None)
-        covered, cells = cells is not None, cells or self.chain[-1]
-        decision = cells.of(cells.frame.cell(merged_ranges, average_range_bytes), covered)
+        decision = self._found(merged_ranges, average_range_bytes)
         product = merged_ranges * average_range_bytes
         if product <= FAST_BYTES:
-            rows = self.kept[bisect_right(self.products, product)]
-            place = bisect_right(self.rows, merged_ranges)
-            row = rows[place].copy()
-            row[bisect_right(self.columns, average_range_bytes)] = decision
-            rows[place] = row
+            row, column = bisect_right(self.rows, merged_ranges), bisect_right(self.columns, average_range_bytes)
+            _keep(self.kept[bisect_right(self.products, product)], row, column, decision)
+            if self._is_whole(row, column):
+                _keep(self.whole, row, column, decision)
+        return decision
+
+    def _is_whole(self, row: int, column: int) -> bool:
+        """Whether all shapes that share a row and a column have the same answer."""
+        if row == len(self.rows) or column == len(self.columns):
+            return False
+        lowest = self.rows[row - 1] * self.columns[column - 1]
+        highest = (self.rows[row] - 1) * (self.columns[column] - 1)
+        same = bisect_right(self.products, lowest) == bisect_right(self.products, highest)
+        return same and highest <= FAST_BYTES
+
+    def _found(self, *shape: int) -> Decision:
+        chain = self.chain
+        for cells in chain.hinted:
+            if cells.frame.covers(*shape):
+                return cells.at(*shape)
+        decision = chain.plain.at(*shape)
+        if decision.evidence is Evidence.NONE:
+            lent = (cells.at(*shape) for cells in chain.lent if cells.frame.covers(*shape))
+            return next(lent, decision)
         return decision
 
 
-def chains(hints: Mapping[Hint, object]) -> tuple[tuple[Hint, ...], ...]:
-    """Whose tables answer, by what is known of how ranges lie: of the hints that there are, which supposes most first.
-
-    `Hint.NONE` is among them, and the last of every chain.
-    """
-    return tuple(
-        (*(hint for bit, hint in STRONGEST_FIRST if known & bit and hint in hints), Hint.NONE)
-        for known in range(ALL_KNOWN + 1)
-    )
+def _keep(rows: list[Row], row: int, column: int, decision: Decision) -> None:
+    changed = rows[row].copy()
+    changed[column] = decision
+    rows[row] = changed

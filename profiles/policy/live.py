@@ -19,6 +19,7 @@ from pega_tune.profiles.policy.sources import (
     Sources,
     database_path,
     find_subject,
+    packaged_folder,
     probe_devices,
     require_facts,
 )
@@ -56,7 +57,7 @@ class Surroundings:
     """
 
     probe: Probe = probe_devices
-    packaged: Path = PACKAGED
+    packaged: str | Path = PACKAGED
     alarm: Callable[[], Alarm] = threading.Event
 
 
@@ -138,6 +139,7 @@ class LiveAuto:
             raise QuestionError(f"interval_s is a positive number of seconds, not {interval_s}")
         around = around or Surroundings()
         require_facts(facts)
+        folder = packaged_folder(around.packaged)
         path = database_path(db).absolute()  # the process may change its folder
         subject = find_subject(facts, path, around.probe)
         self._notes = subject.notes
@@ -147,7 +149,7 @@ class LiveAuto:
         if subject.device is None:
             self.auto = self._good = Auto(warnings=subject.notes)
             return
-        sources = Sources(path, allow_drafts, around.packaged)
+        sources = Sources(path, allow_drafts, folder)
         found = sources.find(subject.device)
         self.auto = self._good = Auto(found.profile, found.tier, (*self._notes, *found.all_warnings))
         # Nobody waits for a lock here: the next look comes anyway.

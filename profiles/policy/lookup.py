@@ -10,13 +10,13 @@ from typing import TypeAlias
 
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.answer import RULE_FRAME, RuleAnswers, TableAnswers, frame_of
+from pega_tune.profiles.policy.chain import DEFAULT_COLOCATION, Answering, Chain, TableKey, answering, chains
 from pega_tune.profiles.policy.decision import Decision, Origin
-from pega_tune.profiles.policy.grid import Axes, Cells, Frame, Grid, Source, chains
+from pega_tune.profiles.policy.grid import Axes, Cells, Frame, Grid, Source
 from pega_tune.profiles.policy.question import Question, Words, known_of
 from pega_tune.profiles.policy.table import Table
 from pega_tune.profiles.policy.terms import Colocation, Hint, Runtime
 
-DEFAULT_COLOCATION = Colocation.TIME_SLICED
 MAX_QUESTIONS = 64
 
 Grids: TypeAlias = tuple[Grid, ...]
@@ -34,19 +34,24 @@ class Layout:
     """
 
     frames: Mapping[Hint, Frame]
-    chains: tuple[tuple[Hint, ...], ...]
-    axes: Mapping[tuple[Hint, ...], Axes]
+    chains: tuple[Chain[Hint], ...]
+    axes: Mapping[Chain[Hint], Axes]
 
     @classmethod
-    def over(cls, frames: Mapping[Hint, Frame]) -> "Layout":
+    def over(cls, frames: Mapping[Hint, Frame], lent: frozenset[Hint] = frozenset()) -> "Layout":
         """That of the frames; one of `Hint.NONE` is among them."""
-        known = chains(frames)
+        known = chains(frames, lent)
         return cls(frames, known, {chain: Axes.of([frames[hint] for hint in chain]) for chain in set(known)})
+
+    @classmethod
+    def of(cls, found: Answering[Table]) -> "Layout":
+        """That of the tables that answer a question."""
+        return cls.over({hint: frame_of(table) for hint, table in found.by_hint.items()}, found.lent)
 
     def grids(self, sources: Mapping[Hint, Source]) -> Grids:
         """Answers of the sources, none made yet."""
         cells = {hint: Cells(source) for hint, source in sources.items()}
-        grids = {chain: Grid(tuple(cells[hint] for hint in chain), axes) for chain, axes in self.axes.items()}
+        grids = {chain: Grid(chain.map(cells.__getitem__), axes) for chain, axes in self.axes.items()}
         return tuple(grids[chain] for chain in self.chains)
 
 
@@ -73,14 +78,8 @@ class Lookup:
         self.answers: dict[Words, Grids] = {}
         self._origin = origin
         self._warnings = warnings
-        self._tables: dict[tuple[Direction, Colocation, Runtime], dict[Hint, Table]] = {}
-        for table in tables:
-            self._tables.setdefault((table.direction, table.colocation, table.runtime), {})[table.hint] = table
-        self._layouts = {
-            key: Layout.over({hint: frame_of(table) for hint, table in by_hint.items()})
-            for key, by_hint in self._tables.items()
-            if Hint.NONE in by_hint  # else there is nothing to fall back on
-        }
+        self._tables: dict[TableKey, Table] = {(t.direction, t.colocation, t.runtime, t.hint): t for t in tables}
+        self._layouts: dict[tuple[Direction, Colocation, Runtime], Layout] = {}
 
     def ask(self, words: Words, shape: TransferShape) -> Decision:
         """The answer for a shape.
@@ -110,19 +109,22 @@ class Lookup:
     def _grids(self, question: Question) -> Grids:
         if self._origin.profile_id is None:
             return RULE_LAYOUT.grids({Hint.NONE: RuleAnswers(question, self._warnings)})
-        direction, runtime, warnings = question.direction, question.runtime, self._warnings
+        found = answering(self._tables, question.direction, question.colocation, question.runtime)
+        if found is None:
+            missing = f"the profile has no table for {question.direction}, {question.runtime}: the rule answers"
+            return RULE_LAYOUT.grids({Hint.NONE: RuleAnswers(question, (*self._warnings, missing))})
+        key = (question.direction, found.colocation, question.runtime)
+        layout = self._layouts.get(key) or self._layouts.setdefault(key, Layout.of(found))
+        sources = {
+            hint: self._source(question, table, layout.frames[hint], hint in found.lent)
+            for hint, table in found.by_hint.items()
+        }
+        return layout.grids(sources)
+
+    def _source(self, question: Question, table: Table, frame: Frame, lent: bool) -> TableAnswers:
         wanted = question.colocation or DEFAULT_COLOCATION
-        key = (direction, wanted, runtime)
-        if key not in self._layouts:
-            key = (direction, Colocation.IDLE, runtime)
-            if key not in self._layouts:
-                missing = f"the profile has no table for {direction}, {runtime}: the rule answers"
-                return RULE_LAYOUT.grids({Hint.NONE: RuleAnswers(question, (*warnings, missing))})
-            warnings += (f"{wanted} was not measured: what was measured without decode (idle) answers",)
-        layout = self._layouts[key]
-        return layout.grids(
-            {
-                hint: TableAnswers(question, table, layout.frames[hint], self._origin, warnings)
-                for hint, table in self._tables[key].items()
-            }
-        )
+        warnings = self._warnings
+        if table.colocation is not wanted:
+            what = f" with ranges that lie so ({table.hint})" if lent else ""
+            warnings += (f"{wanted} was not measured{what}: what was measured without decode (idle) answers",)
+        return TableAnswers(question, table, frame, self._origin, warnings, lent)

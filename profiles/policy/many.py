@@ -1,8 +1,9 @@
 """Decides for many shapes at once, with numpy, which is loaded only when this is asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import compress
 from math import ceil
 from typing import TypeAlias
 
@@ -14,6 +15,7 @@ from pega_tune.profiles.policy.decision import Decision
 from pega_tune.profiles.policy.grid import Cells, Frame
 from pega_tune.profiles.policy.lookup import Grids
 from pega_tune.profiles.policy.many_shapes import Array, Shapes
+from pega_tune.profiles.policy.terms import Evidence
 
 Places: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -52,17 +54,15 @@ def decide_shapes(shapes: Shapes, answers: Grids) -> Decisions:
     """The answers for shapes; each is what it is for the shape alone."""
     decided = _Decided(len(shapes.ranges))
     if shapes.known is None:
-        decided.add(answers[0].chain[-1], shapes.ranges, shapes.sizes, slice(None))
+        decided.add(answers[0].chain.plain, shapes.ranges, shapes.sizes, slice(None))
         return decided.decisions()
     for known in np.flatnonzero(np.bincount(shapes.known)).tolist():
         left = np.flatnonzero(shapes.known == known)
-        *stronger, last = answers[known].chain
-        for cells in stronger:
-            ranges, sizes = shapes.ranges[left], shapes.sizes[left]
-            covered = _covered(cells.frame, ranges, sizes)
-            decided.add(cells, ranges[covered], sizes[covered], left[covered])
-            left = left[~covered]
-        decided.add(last, shapes.ranges[left], shapes.sizes[left], left)
+        chain = answers[known].chain
+        left = decided.add_covered(chain.hinted, shapes, left)
+        decided.add(chain.plain, shapes.ranges[left], shapes.sizes[left], left)
+        if chain.lent:
+            decided.add_covered(chain.lent, shapes, left[decided.is_unknown(left)])
     return decided.decisions()
 
 
@@ -87,6 +87,21 @@ class _Decided:
             places[code] = self._place(cells.of(code // 2, bool(code % 2)))
         self._index[where] = places[codes]
 
+    def add_covered(self, chain: Iterable[Cells], shapes: Shapes, left: Places) -> Places:
+        """Takes what the first source that covers a shape answers; gives the places of those that none covers."""
+        for cells in chain:
+            ranges, sizes = shapes.ranges[left], shapes.sizes[left]
+            covered = _covered(cells.frame, ranges, sizes)
+            self.add(cells, ranges[covered], sizes[covered], left[covered])
+            left = left[~covered]
+        return left
+
+    def is_unknown(self, where: Places) -> Mask:
+        """Whether the cost to decode of what was taken for shapes is not known."""
+        unknown = np.array([decision.evidence is Evidence.NONE for decision in self._distinct], np.bool_)
+        found: Mask = unknown[self._index[where]]
+        return found
+
     def _place(self, decision: Decision) -> int:
         place = self._places.setdefault(id(decision), len(self._distinct))
         if place == len(self._distinct):
@@ -94,9 +109,12 @@ class _Decided:
         return place
 
     def decisions(self) -> Decisions:
-        """All of them."""
+        """All of them; those that another one took the place of everywhere are left out."""
+        used = np.bincount(self._index, minlength=len(self._distinct)) > 0
+        if not used.all():
+            self._index = (np.cumsum(used) - 1)[self._index]
         self._index.flags.writeable = False
-        return Decisions(tuple(self._distinct), self._index)
+        return Decisions(tuple(compress(self._distinct, used)), self._index)
 
 
 def _codes(frame: Frame, ranges: Array, sizes: Array) -> Places:

@@ -1,12 +1,10 @@
 """Says in words why an option of a cell was not chosen."""
 
 from pega_tune.profiles.policy.answer import Chosen
-from pega_tune.profiles.policy.choose import evidence_of, promise_of
+from pega_tune.profiles.policy.choose import burden, evidence_of, promise_of
 from pega_tune.profiles.policy.explain import format_duration
 from pega_tune.profiles.policy.table import Option
 from pega_tune.profiles.policy.terms import Evidence, Objective
-
-_LESS_SIMPLE = "but holds more threads or is less simple"
 
 
 def passed_over(option: Option, chosen: Chosen) -> str:
@@ -21,7 +19,7 @@ def passed_over(option: Option, chosen: Chosen) -> str:
         return _slower(option, chosen)
     if choice.evidence is Evidence.NONE:
         tail = demand.objective is not Objective.BALANCED
-        return "holds as many threads or more, or is slower" if tail else _slower(option, chosen)
+        return _heavier(option, choice.option) if tail else _slower(option, chosen)
     if evidence_of(option) is Evidence.NONE:
         return "is not known to be easy on decode, as that was not measured"
     return _harder(option, chosen)
@@ -34,7 +32,7 @@ def _slower(option: Option, chosen: Chosen) -> str:
     if ratio > 1 + chosen.table.margin:
         much = f"{ratio:.3g} times as long as" if ratio >= 2 else f"{ratio - 1:.1%} longer than"
         return f"takes {much} the fastest"
-    return f"is as fast, within the noise, {_LESS_SIMPLE}"
+    return f"is as fast, within the noise, but {_heavier(option, chosen.choice.option)}"
 
 
 def _harder(option: Option, chosen: Chosen) -> str:
@@ -51,11 +49,23 @@ def _harder(option: Option, chosen: Chosen) -> str:
 def _stalls_longer(option: Option, other: Option) -> str:
     stall_s, other_s = option.predicted.stall_s, other.predicted.stall_s
     if stall_s is None or stall_s == other_s:
-        return f"stalls decode as long, {_LESS_SIMPLE}"
+        return f"stalls decode as long, but {_heavier(option, other)}"
     return f"stalls decode longer ({format_duration(stall_s)})"
 
 
 def _later(option: Option, other: Option) -> str:
-    if option.predicted.latency_s == other.predicted.latency_s:
-        return f"completes at the same time, {_LESS_SIMPLE}"
-    return f"completes later ({format_duration(option.predicted.latency_s)})"
+    predicted = option.predicted
+    if predicted.latency_s == other.predicted.latency_s:
+        return f"completes at the same time, but {_heavier(option, other)}"
+    which = "median" if predicted.completion_p99_s is None else "p99"
+    return f"completes later ({which} {format_duration(predicted.latency_s)})"
+
+
+def _heavier(option: Option, other: Option) -> str:
+    """What decides between two options of which nothing else does."""
+    (threads, complexity), (other_threads, other_complexity) = burden(option.plan), burden(other.plan)
+    if threads != other_threads:
+        return "holds more threads"
+    if complexity != other_complexity:
+        return "is less simple"
+    return "is slower" if option.predicted.latency_s > other.predicted.latency_s else "comes later by its name"

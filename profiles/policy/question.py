@@ -1,7 +1,8 @@
 """What can be asked of a look-up: checked here, whoever asks."""
 
 from dataclasses import dataclass
-from typing import TypeAlias, TypedDict
+from operator import index
+from typing import SupportsIndex, TypeAlias, TypedDict
 
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.choose import DEFAULT_BUDGET, DEFAULT_PERIOD_S, Demand
@@ -84,6 +85,20 @@ def words_of(direction: str, terms: Terms) -> Words:
         terms.get("colocation"),
         terms.get("runtime", Runtime.FULL),
     )
+
+
+def whole(name: str, value: SupportsIndex) -> int:
+    """A count as it was given, if it is a whole number.
+
+    Raises:
+        QuestionError: it is none; True and False are none either.
+    """
+    try:
+        if not isinstance(value, bool):
+            return index(value)
+    except TypeError:
+        pass
+    raise QuestionError(f"{name} is a whole number, not {value!r}")
 
 
 def known_of(

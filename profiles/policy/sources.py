@@ -1,5 +1,6 @@
 """Where a profile comes from: the database, else the bundles that are shipped; or the bundle that a caller names."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -139,6 +140,25 @@ def require_file(file: object) -> None:
     """
     if not isinstance(file, str | Path):
         raise QuestionError(f"a file is told by a path or a URL, not by {file!r}")
+
+
+def packaged_folder(packaged: object) -> Path:
+    """The folder of bundled profiles that `packaged` names.
+
+    Raises:
+        QuestionError: there is no such folder, or none that can be read.
+    """
+    if not isinstance(packaged, str | Path):
+        raise QuestionError(f"a folder is told by a path, not by {packaged!r}")
+    try:
+        os.listdir(packaged)
+    except (OSError, ValueError) as error:  # the latter of a path with a null in it
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise QuestionError(
+            f"there is no folder of bundled profiles at {str(packaged)!r}: {reason}",
+            "name a folder of exported bundles, or leave `packaged` out",
+        ) from None
+    return Path(packaged)
 
 
 def load_bundle(path: Path, device: DeviceFacts | None, *, allow_drafts: bool, trust: Path | None = None) -> Found:

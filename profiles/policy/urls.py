@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from pega_tune.profiles.policy.errors import QuestionError
 
-URL_HINT = "write sqlite:////absolute/path or postgresql://user@host/name; in passwords, @ is %40 and / is %2F"
+URL_HINT = "write sqlite:////absolute/path or postgresql://user@host/name; in passwords @ is %40, / is %2F, a blank %20"
 
 _SCHEME = re.compile(r"[A-Za-z][\w+]*", re.ASCII)
 # Greedy: a password may hold any sign, even an @ that should have been encoded. The slashes may be too few, as pathlib
@@ -15,8 +15,13 @@ _IN_AUTHORITY = re.compile(
 )
 # Where only a server can be meant, the password may hold blanks, or the host be missing. What looks like a port is one.
 _SERVER = r"(?:postgres|psycopg)\w*(?:\+\w+)?(?::/{0,2}|/{1,2})"
-_WITH_BLANKS = re.compile(rf"""({_SERVER}[^:/\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")]|$)|/)[^@\n]*@(?:\S*@)?""", re.IGNORECASE)
-_WITHOUT_HOST = re.compile(rf"""({_SERVER}[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|$))[^\s@'"()/]+""", re.IGNORECASE)
+_WITH_BLANKS = re.compile(
+    rf"""({_SERVER}[^:/\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")]|$)|/)[^@\n]*@(?:\S*@)?""", re.IGNORECASE
+)
+# With two slashes after it, any scheme will do where blanks do not come in.
+_WITHOUT_HOST = re.compile(
+    rf"""((?:\w[\w+]*://|{_SERVER})[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|[;:.]\s|$))[^\s@'"()/]+""", re.IGNORECASE
+)
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 _IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
 

@@ -138,6 +138,7 @@ enum { PEGA_TUNE_TIME_, PEGA_TUNE_STALL_, PEGA_TUNE_EXTRA_, PEGA_TUNE_COMPLETION
 typedef struct {
     const pega_tune_table_ *tables[4]; /* by hint; NULL without one */
     uint32_t first[4];                 /* of the decisions of each */
+    unsigned own, lent;                /* hints, as bits, with a table of the colocation, or of the idle device */
     pega_tune_decision decisions[PEGA_TUNE_MOST_CELLS_]; /* for shapes inside what was measured */
 } pega_tune_policy;
 
@@ -271,7 +272,7 @@ static inline uint32_t pega_tune_option_of_(const pega_tune_table_ *table, uint3
 }
 
 static inline void pega_tune_fill_(pega_tune_decision *decisions, const pega_tune_table_ *table,
-                                   const pega_tune_question *question, const char *profile) {
+                                   const pega_tune_question *question, const char *profile, bool lent) {
     for (uint32_t cell = 0; cell < table->rows * table->columns; ++cell) {
         uint32_t choice = pega_tune_option_of_(table, cell, question);
         const pega_tune_option_ *option = &pega_tune_options[choice / 2];
@@ -288,9 +289,9 @@ static inline void pega_tune_fill_(pega_tune_decision *decisions, const pega_tun
                                : question->colocation == PEGA_TUNE_COLOCATION_UNASKED ? PEGA_TUNE_COLOCATION_IDLE
                                                                                       : question->colocation;
         decision->hint = (pega_tune_hint)table->hint;
-        decision->evidence = (pega_tune_evidence)option->evidence;
+        decision->evidence = lent ? PEGA_TUNE_EVIDENCE_NONE : (pega_tune_evidence)option->evidence;
         decision->fused = question->direction == PEGA_TUNE_DIRECTION_BOTH && option->fused;
-        decision->budget_met = choice % 2;
+        decision->budget_met = choice % 2 && !lent;
     }
 }
 
@@ -311,12 +312,15 @@ static inline pega_tune_status pega_tune_ask(const pega_tune_profile *profile, c
         pega_tune_routes[(route * (PEGA_TUNE_COLOCATIONS_ + 1) + colocation) * PEGA_TUNE_RUNTIMES_ + runtime];
     if (tables[0] < 0) return PEGA_TUNE_RUNTIME_LEFT_OUT;
     uint32_t first = 0;
+    policy->own = policy->lent = 0;
     for (unsigned hint = 0; hint < 4; ++hint) {
         const pega_tune_table_ *table = tables[hint] < 0 ? NULL : &pega_tune_tables[tables[hint]];
         policy->tables[hint] = table;
         policy->first[hint] = first;
         if (!table) continue;
-        pega_tune_fill_(&policy->decisions[first], table, question, tables[0] ? profile->profile_id : NULL);
+        bool lent = table->colocation != policy->tables[0]->colocation;
+        *(lent ? &policy->lent : &policy->own) |= 1u << hint;
+        pega_tune_fill_(&policy->decisions[first], table, question, tables[0] ? profile->profile_id : NULL, lent);
         first += table->rows * table->columns;
     }
     return PEGA_TUNE_OK;
@@ -350,6 +354,29 @@ static inline bool pega_tune_covers_(const pega_tune_table_ *table, uint64_t ran
            (bytes <= low[5]);
 }
 
+/* The hint that supposes most, of some, whose table covers a shape; 0 if none does. */
+static inline unsigned pega_tune_strongest_(const pega_tune_policy *policy, unsigned hints, uint64_t ranges,
+                                            uint64_t size) {
+    unsigned hint = 3;
+    while (hint && !(hints >> hint & 1 && pega_tune_covers_(policy->tables[hint], ranges, size))) --hint;
+    return hint;
+}
+
+/* Of the table of a hint. */
+static inline const pega_tune_decision *pega_tune_decision_(const pega_tune_policy *policy, unsigned hint,
+                                                            uint64_t ranges, uint64_t size) {
+    const pega_tune_table_ *table = policy->tables[hint];
+    uint32_t row = pega_tune_find_(&pega_tune_edges[table->range_edges], &pega_tune_buckets[table->range_buckets], ranges);
+    uint32_t column = pega_tune_find_(&pega_tune_edges[table->size_edges], &pega_tune_buckets[table->size_buckets], size);
+    return &policy->decisions[policy->first[hint] + row * table->columns + column];
+}
+
+/* Whether the colocation's own table knows what its answer costs decode: what was measured without gives way to it. */
+static inline bool pega_tune_knows_(const pega_tune_policy *policy, uint64_t ranges, uint64_t size) {
+    return pega_tune_covers_(policy->tables[0], ranges, size) &&
+           pega_tune_decision_(policy, 0, ranges, size)->evidence != PEGA_TUNE_EVIDENCE_NONE;
+}
+
 /* How to run a transfer. Takes no lock; nothing is written but the decision. */
 static inline pega_tune_status pega_tune_decide(const pega_tune_policy *policy, const pega_tune_shape *shape,
                                                 pega_tune_decision *decision) {
@@ -361,15 +388,15 @@ static inline pega_tune_status pega_tune_decide(const pega_tune_policy *policy, 
         if (runs > ranges) return PEGA_TUNE_BAD_HOST_RUNS;
         if (shape->pitch && shape->pitch < size) return PEGA_TUNE_BAD_PITCH;
         if (shape->alignment > 16 || (shape->alignment & (shape->alignment - 1))) return PEGA_TUNE_BAD_ALIGNMENT;
-        bool known[4] = {false, runs && ranges / runs >= PEGA_TUNE_RANGES_PER_RUN, runs == 1, shape->pitch != 0};
-        for (hint = 3; hint; --hint)
-            if (known[hint] && policy->tables[hint] && pega_tune_covers_(policy->tables[hint], ranges, size)) break;
+        bool many = runs && ranges / runs >= PEGA_TUNE_RANGES_PER_RUN;
+        unsigned known = many * (1u << PEGA_TUNE_HINT_HOST_RUNS) | (runs == 1) * (1u << PEGA_TUNE_HINT_HOST_ORDERED) |
+                         (shape->pitch != 0) * (1u << PEGA_TUNE_HINT_STRIDED);
+        hint = pega_tune_strongest_(policy, known & policy->own, ranges, size);
+        if (!hint && known & policy->lent && !pega_tune_knows_(policy, ranges, size))
+            hint = pega_tune_strongest_(policy, known & policy->lent, ranges, size);
     }
-    const pega_tune_table_ *table = policy->tables[hint];
-    uint32_t row = pega_tune_find_(&pega_tune_edges[table->range_edges], &pega_tune_buckets[table->range_buckets], ranges);
-    uint32_t column = pega_tune_find_(&pega_tune_edges[table->size_edges], &pega_tune_buckets[table->size_buckets], size);
-    *decision = policy->decisions[policy->first[hint] + row * table->columns + column];
-    if (!pega_tune_covers_(table, ranges, size)) {
+    *decision = *pega_tune_decision_(policy, hint, ranges, size);
+    if (!pega_tune_covers_(policy->tables[hint], ranges, size)) {
         decision->time_s = decision->stall_s = decision->completion_p99_s = -1;
         decision->predicted_ranges = decision->predicted_range_bytes = 0;
         decision->evidence = PEGA_TUNE_EVIDENCE_NONE;

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import inf
 from typing import Any, Final, TypeAlias
@@ -39,6 +39,12 @@ _QUESTIONS = _TERMS = _VECTORS = ""
 
 _UNREAL = ("sim:", "replay:")
 _MAX_QUESTIONS = 64
+_ALIGNMENTS = frozenset((1, 2, 4, 8, 16))
+
+# What is known of how ranges lie; the sum is what is known in all.
+_MANY_PER_RUN, _ONE_RUN, _PITCH = 1, 2, 4
+_ALL_KNOWN = _MANY_PER_RUN + _ONE_RUN + _PITCH
+_STRONGEST_FIRST = ((_PITCH, "strided"), (_ONE_RUN, "host-ordered"), (_MANY_PER_RUN, "host-runs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,39 +260,89 @@ def _fastest(options: Sequence[int], margin: float) -> int:
 class _Answers:
     """What one table answers to a question, each made when it is first asked for."""
 
-    __slots__ = ("_decide", "_made", "_measured", "_ranges", "_sizes", "_table")
+    __slots__ = ("_decide", "_made", "_measured", "_ranges", "_sizes", "_table", "lent")
 
-    def __init__(self, table: int, decide: Callable[[int, int, bool], Decision]) -> None:
+    def __init__(self, table: int, lent: bool, decide: Callable[[int, int, bool, bool], Decision]) -> None:
         row = _tables[table]
-        self._table, self._decide = table, decide
+        self._table, self._decide, self.lent = table, decide, lent
         self._ranges = _edges[row[2] : row[2] + row[3]]
         self._sizes = _edges[row[5] : row[5] + row[6]]
         self._measured = row[9:]
-        self._made: list[Decision | None] = [None] * (2 * row[3] * row[6])
+        self._made: dict[tuple[int, bool], Decision] = {}
 
-    def of(self, ranges: int, size: int, last: bool) -> Decision | None:
-        """The answer for a shape; None where nothing was measured and others may know more."""
+    def edges(self) -> tuple[Iterable[int], Iterable[int], Iterable[int]]:
+        """Where answers change: by ranges, by size, and by the two multiplied."""
         a, b, c, d, e, f = self._measured
-        covered = a <= ranges <= b and c <= size <= d and e <= ranges * size <= f
-        if not covered and not last:
-            return None
-        sizes = self._sizes
-        cell = (bisect_right(self._ranges, ranges) - 1) * len(sizes) + bisect_right(sizes, size) - 1
-        made = self._made[2 * cell + covered]
-        if made is None:
-            made = self._made[2 * cell + covered] = self._decide(self._table, cell, covered)
-        return made
+        return (*self._ranges, a, b + 1), (*self._sizes, c, d + 1), (e, f + 1)
+
+    def covers(self, ranges: int, size: int) -> bool:
+        """Whether the shape lies inside what was measured."""
+        a, b, c, d, e, f = self._measured
+        return a <= ranges <= b and c <= size <= d and e <= ranges * size <= f
+
+    def of(self, ranges: int, size: int) -> Decision:
+        """The answer for a shape."""
+        row, column = bisect_right(self._ranges, ranges) - 1, bisect_right(self._sizes, size) - 1
+        cell, covered = row * len(self._sizes) + column, self.covers(ranges, size)
+        made = self._made.get((cell, covered))
+        return made or self._made.setdefault((cell, covered), self._decide(self._table, cell, covered, self.lent))
+
+
+class _Grid:
+    """What several tables answer, kept by where a shape lies among the edges of them all.
+
+    The first of the colocation's tables that covers a shape answers, the last of them if none does. Where that one does
+    not know what its answer costs decode, the first lent one that covers the shape does.
+    """
+
+    __slots__ = ("_lent", "_own", "columns", "kept", "products", "rows")
+
+    def __init__(self, own: Sequence[_Answers], lent: Sequence[_Answers]) -> None:
+        self._own, self._lent = own, lent
+        rows, columns, products = zip(*(answers.edges() for answers in (*own, *lent)), strict=True)
+        self.rows, self.columns, self.products = _merged(rows), _merged(columns), _merged(products)
+        blank: list[Decision | None] = [None] * (len(self.columns) + 1)  # shared: a row with an answer is a copy
+        self.kept = [[blank] * (len(self.rows) + 1) for _ in range(len(self.products) + 1)]
+
+    def answer(self, ranges: int, size: int) -> Decision:
+        """The answer for a shape, kept for all that lie with it."""
+        *hinted, plain = self._own
+        found = next((each for each in hinted if each.covers(ranges, size)), plain)
+        decision = found.of(ranges, size)
+        if found is plain and decision.evidence == "none":
+            lent = (each.of(ranges, size) for each in self._lent if each.covers(ranges, size))
+            decision = next(lent, decision)
+        rows, place = self.kept[bisect_right(self.products, ranges * size)], bisect_right(self.rows, ranges)
+        row = rows[place].copy()
+        row[bisect_right(self.columns, size)] = decision
+        rows[place] = row
+        return decision
+
+
+def _merged(edges: Iterable[Iterable[int]]) -> list[int]:
+    return sorted({edge for each in edges for edge in each})
 
 
 class Policy:
     """A profile's answers to one question, whatever the shape. Threads may share it."""
 
-    __slots__ = ("_answers", "_asked", "_ruled", "_terms")
+    __slots__ = ("_asked", "_grids", "_ruled", "_terms")
 
     def __init__(self, profile: Profile, words: tuple[str, str | None, str], terms: _Terms, route: _Row) -> None:
         self._asked, self._terms = (profile, *words), terms
         self._ruled = not route[0]
-        self._answers = [None if table < 0 else _Answers(table, self._decision) for table in route]
+        where = _tables[route[0]][0]
+        tables = ((hint, table) for hint, table in zip(HINTS, route, strict=True) if table >= 0)
+        answers = {hint: _Answers(table, _tables[table][0] != where, self._decision) for hint, table in tables}
+        found: dict[tuple[str, ...], _Grid] = {}
+        self._grids: list[_Grid] = []
+        for known in range(_ALL_KNOWN + 1):
+            chain = *(hint for bit, hint in _STRONGEST_FIRST if known & bit and hint in answers), "none"
+            if chain not in found:
+                linked = [answers[hint] for hint in chain]
+                own, lent = ([each for each in linked if each.lent == wanted] for wanted in (False, True))
+                found[chain] = _Grid(own, lent)
+            self._grids.append(found[chain])
 
     def decide(
         self,
@@ -312,19 +368,26 @@ class Policy:
         if not 1 <= merged_ranges <= total_bytes <= MAX_BYTES:
             raise ValueError(f"there is no transfer of {merged_ranges} ranges with {total_bytes} bytes")
         size = total_bytes // merged_ranges
-        if host_runs is not None or alignment is not None or pitch is not None:
-            for hint in _hints(merged_ranges, size, host_runs, alignment, pitch):
-                answers = self._answers[HINTS.index(hint)]
-                decision = answers and answers.of(merged_ranges, size, False)
-                if decision:
-                    return decision
-        plain = self._answers[0]
-        assert plain
-        decision = plain.of(merged_ranges, size, True)
-        assert decision
-        return decision
+        known = 0
+        if host_runs is not None:
+            if not 1 <= host_runs <= merged_ranges:
+                raise ValueError(f"host runs are 1 to the number of ranges, not {host_runs}")
+            if merged_ranges >= RANGES_PER_RUN * host_runs:
+                known = _MANY_PER_RUN
+            if host_runs == 1:
+                known += _ONE_RUN
+        if pitch is not None:
+            if pitch < size:
+                raise ValueError(f"pitch is at least the size of a range, {size} bytes, not {pitch}")
+            known += _PITCH
+        if alignment is not None and alignment not in _ALIGNMENTS:
+            raise ValueError(f"alignment is 1, 2, 4, 8 or 16, not {alignment}")
+        grid = self._grids[known]
+        rows = grid.kept[bisect_right(grid.products, merged_ranges * size)]
+        kept = rows[bisect_right(grid.rows, merged_ranges)][bisect_right(grid.columns, size)]
+        return kept or grid.answer(merged_ranges, size)
 
-    def _decision(self, table: int, cell: int, covered: bool) -> Decision:
+    def _decision(self, table: int, cell: int, covered: bool, lent: bool) -> Decision:
         profile, direction, colocation, runtime = self._asked
         row = _tables[table]
         option, met = self._ruling(cell) if self._ruled else self._choice(table, cell)
@@ -333,13 +396,13 @@ class Policy:
             plan=_plan_of(option, direction),
             predicted=_predicted(option) if covered else Predicted(),
             predicted_for=Place(_centres[row[2] + at], _centres[row[5] + column]) if covered else None,
-            budget_met=covered and met,
+            budget_met=covered and met and not lent,
             direction=direction,
             objective=self._terms.objective,
             runtime=runtime,
             colocation=(colocation or "idle") if self._ruled else COLOCATIONS[row[0]],
             hint=HINTS[row[1]],
-            evidence=EVIDENCES[_options[option][3]] if covered else "none",
+            evidence=EVIDENCES[_options[option][3]] if covered and not lent else "none",
             profile=None if self._ruled else profile.profile_id,
         )
 
@@ -365,22 +428,6 @@ def _plan_of(option: int, direction: str) -> CopyPlan | PlanPair:
 def _predicted(option: int) -> Predicted:
     time_s, stall_s, _, completion_s = (None if cost < 0 else cost for cost in _costs[option])
     return Predicted(time_s, stall_s, completion_s)
-
-
-def _hints(ranges: int, size: int, host_runs: int | None, alignment: int | None, pitch: int | None) -> Iterator[str]:
-    """What is known of the ranges, the strongest first."""
-    if host_runs is not None and not 1 <= host_runs <= ranges:
-        raise ValueError(f"host runs are 1 to the number of ranges, not {host_runs}")
-    if pitch is not None and pitch < size:
-        raise ValueError(f"pitch is at least the size of a range, {size} bytes, not {pitch}")
-    if alignment not in (None, 1, 2, 4, 8, 16):
-        raise ValueError(f"alignment is 1, 2, 4, 8 or 16, not {alignment}")
-    if pitch is not None:
-        yield "strided"
-    if host_runs == 1:
-        yield "host-ordered"
-    if host_runs is not None and ranges >= RANGES_PER_RUN * host_runs:
-        yield "host-runs"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

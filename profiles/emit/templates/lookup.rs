@@ -262,19 +262,20 @@ impl Profile {
         let mut policy = Policy {
             profile: if ruled { None } else { Some(self.profile_id) },
             direction: question.direction,
-            colocation: question.colocation.unwrap_or(Colocation::Idle),
+            asked: question.colocation.unwrap_or(Colocation::Idle),
             answers: [None; HINTS],
             decisions: Vec::new(),
         };
-        if !ruled {
-            policy.colocation = TABLES[tables[0] as usize].colocation;
-        }
+        let own = TABLES[tables[0] as usize].colocation;
         for (hint, &table) in ALL_HINTS.into_iter().zip(&tables).filter(|(_, &table)| table >= 0) {
             let table = &TABLES[table as usize];
-            policy.answers[hint as usize] = Some(Answers::of(table, policy.decisions.len()));
+            let lent = table.colocation != own;
+            policy.answers[hint as usize] = Some(Answers::of(table, policy.decisions.len(), lent));
             for cell in 0..table.rows * table.columns {
                 let (option, met) = if ruled { by_rule(cell, question) } else { table.choose(cell, question) };
-                policy.decisions.push(policy.decision(hint, table, cell, option as usize, met));
+                let decision = policy.decision(hint, table, cell, option as usize);
+                let evidence = if lent { Evidence::None } else { decision.evidence };
+                policy.decisions.push(Decision { budget_met: met && !lent, evidence, ..decision });
             }
         }
         Ok(policy)
@@ -416,17 +417,25 @@ struct Answers {
     columns: usize,
     measured: [u64; 6],
     first: usize,
+    /// By the idle device, to another colocation.
+    lent: bool,
 }
 
 impl Answers {
-    fn of(table: &Table, first: usize) -> Self {
+    fn of(table: &Table, first: usize, lent: bool) -> Self {
         Answers {
             ranges: Axis::of(table.range_edges, table.rows, table.range_buckets),
             sizes: Axis::of(table.size_edges, table.columns, table.size_buckets),
             columns: table.columns,
             measured: table.measured,
             first,
+            lent,
         }
+    }
+
+    #[inline]
+    fn cell(&self, ranges: u64, size: u64) -> usize {
+        self.first + self.ranges.find(ranges) * self.columns + self.sizes.find(size)
     }
 
     #[inline]
@@ -442,7 +451,8 @@ impl Answers {
 pub struct Policy {
     profile: Option<&'static str>,
     direction: Direction,
-    colocation: Colocation,
+    /// What the rule names.
+    asked: Colocation,
     answers: [Option<Answers>; HINTS],
     decisions: Vec<Decision>,
 }
@@ -460,12 +470,11 @@ impl Policy {
         let told = shape.host_runs.is_some() || shape.alignment.is_some() || shape.pitch.is_some();
         let hint = if told { self.hint(shape, size)? } else { Hint::None };
         let answers = self.answers[hint as usize].as_ref().ok_or(Refusal::Runtime)?;
-        let cell = answers.ranges.find(ranges) * answers.columns + answers.sizes.find(size);
-        let decision = &self.decisions[answers.first + cell];
+        let decision = &self.decisions[answers.cell(ranges, size)];
         Ok(if answers.covers(ranges, size) { *decision } else { decision.unmeasured() })
     }
 
-    /// What the table supposes that supposes most, of those that know about the shape.
+    /// Of the table that answers.
     fn hint(&self, shape: &Shape, size: u64) -> Result<Hint, Refusal> {
         let ranges = shape.merged_ranges;
         let runs = match shape.host_runs {
@@ -483,13 +492,25 @@ impl Policy {
             (Hint::HostOrdered, runs == 1),
             (Hint::HostRuns, ranges / runs >= RANGES_PER_RUN),
         ];
-        let covers = |hint: Hint| self.answers[hint as usize].map_or(false, |it| it.covers(ranges, size));
-        let first = known.iter().find(|&&(hint, known)| known && covers(hint));
-        Ok(first.map_or(Hint::None, |&(hint, _)| hint))
+        let strongest = |lent: bool| {
+            let covers = |it: Answers| it.lent == lent && it.covers(ranges, size);
+            let first = known.iter().find(|&&(hint, known)| known && self.answers[hint as usize].map_or(false, covers));
+            first.map(|&(hint, _)| hint)
+        };
+        // What was measured beside decode comes before what was measured without.
+        let own = strongest(false);
+        let lent = || if self.knows(ranges, size) { None } else { strongest(true) };
+        Ok(own.or_else(lent).unwrap_or(Hint::None))
     }
 
-    /// The answer for the shapes of a cell that lie inside what was measured.
-    fn decision(&self, hint: Hint, table: &Table, cell: usize, option: usize, budget_met: bool) -> Decision {
+    /// Whether the colocation's own table knows what its answer costs decode.
+    fn knows(&self, ranges: u64, size: u64) -> bool {
+        let known = |it: Answers| self.decisions[it.cell(ranges, size)].evidence != Evidence::None;
+        self.answers[Hint::None as usize].map_or(false, |it| it.covers(ranges, size) && known(it))
+    }
+
+    /// The answer for the shapes of a cell that lie inside what was measured; the budget is left open.
+    fn decision(&self, hint: Hint, table: &Table, cell: usize, option: usize) -> Decision {
         let [load, save, fused, ..] = OPTIONS[option];
         let [time_s, stall_s, _, completion_p99_s] = COSTS[option];
         let known = |cost: f64| if cost < 0.0 { None } else { Some(cost) };
@@ -507,8 +528,8 @@ impl Policy {
                 completion_p99_s: known(completion_p99_s),
             },
             predicted_for: Some(place),
-            budget_met,
-            colocation: self.colocation,
+            budget_met: false,
+            colocation: if self.profile.is_some() { table.colocation } else { self.asked },
             hint,
             evidence: evidence(option),
             profile: self.profile,

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.compiling.pareto import Offers, pareto
+from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.table import MAX_OPTIONS
 
 plans = st.lists(st.tuples(st.floats(1e-6, 1e-2), st.integers(0, 64)), min_size=1, max_size=30)
@@ -59,6 +60,38 @@ def test_of_too_many_the_lightest_stays() -> None:
     threads = np.arange(count)[::-1].astype(np.int64)
     offers = Offers(np.exp2(np.arange(count)), threads, np.zeros(count, dtype=np.int64), threads)
     assert pareto(offers, 0, 0.02) == (*range(MAX_OPTIONS - 1), count - 1)
+
+
+def test_of_too_many_the_lightest_within_the_period_stays_too() -> None:
+    """On an H200 16384 ranges of 64 KiB: three kernels, a batch, and copies one by one, which take too long."""
+    times_s, threads = np.array([1.3e-3, 1.4e-3, 1.6e-3, 30e-3, 77e-3]), np.array([16384, 8192, 4096, 0, 0])
+    offers = Offers(times_s, threads, np.array([3, 3, 3, 1, 0]), np.array([4, 3, 2, 1, 0]))
+    assert pareto(offers, 0, 0.02) == (0, 1, 3, 4)
+
+
+def test_the_lightest_within_the_period_stays_though_it_is_as_fast_as_the_leader() -> None:
+    times_s, threads = np.array([40e-3, 40.1e-3, 77e-3]), np.array([4096, 1024, 0])
+    offers = Offers(times_s, threads, np.zeros(3, dtype=np.int64), np.array([2, 1, 0]))
+    assert pareto(offers, 0, 0.02) == (0, 1, 2)
+
+
+long_plans = st.lists(st.tuples(st.floats(1e-3, 0.2), st.integers(0, 64)), min_size=1, max_size=30)
+
+
+@given(long_plans, st.floats(0, 0.2))
+def test_the_lightest_that_fits_the_period_and_the_lightest_of_all_are_kept(
+    found: list[tuple[float, int]], margin: float
+) -> None:
+    offers = _offers(found)
+    leader, fastest = _leader(offers, margin), int(np.argmin(offers.times_s))
+    kept = list(pareto(offers, leader, margin))
+    assert len(set(kept)) == len(kept) <= MAX_OPTIONS
+    assert {fastest, leader} <= set(kept)
+    assert list(offers.times_s[kept]) == sorted(offers.times_s[kept])
+    assert offers.threads[kept].min() == offers.threads.min()
+    fit = offers.times_s < DEFAULT_PERIOD_S
+    if fit.any():
+        assert offers.threads[[index for index in kept if fit[index]]].min() == offers.threads[fit].min()
 
 
 @pytest.mark.parametrize("slower", [1.05, 1.5])

@@ -7,7 +7,7 @@ import pytest
 from pega_tune.autotune.kv.traffic import CountedShape
 from pega_tune.autotune.settings.advice import Advice, Known, advise
 from pega_tune.autotune.settings.engines import ENGINES
-from pega_tune.autotune.settings.full import full
+from pega_tune.autotune.settings.full import decided, full
 from pega_tune.autotune.settings.mix import Mix
 from pega_tune.autotune.settings.wording import document_of, text_of
 from pega_tune.autotune.sweep.learning import Learner
@@ -17,7 +17,7 @@ from pega_tune.kernels.plan import PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.stored import StoredProfile
 from pega_tune.profiles.policy.table import Option, Predicted
-from pega_tune.profiles.policy.terms import Colocation
+from pega_tune.profiles.policy.terms import Colocation, Hint
 from tests.helpers.bundles import SIMULATED, bundle, table
 from tests.helpers.recordings import load
 from tests.helpers.timed_plans import counted
@@ -77,6 +77,19 @@ def test_the_stall_is_told_where_it_is_known():
         5e-4,
         1.0,
     )
+
+
+def test_what_was_measured_without_decode_says_nothing_of_stalls_however_ranges_lie():
+    """The idle table of a hint answers beside decode where no more is known there, as for whoever looks up."""
+    options = (Option(FAST, Predicted(1e-3, 5e-4, 1e-3, 2e-3)), Option(SLOW, Predicted(3e-3, 2e-4, 1e-3, 4e-3)))
+    traffic = CountedShape(replace(counted(1000, 4096).shape, host_runs=1))
+    idle = (table(cells=(OPTIONS, OPTIONS)), table(cells=(OPTIONS, OPTIONS), hint=Hint.HOST_ORDERED))
+    for cells, stall_s in ((options, 5e-4), (OPTIONS, None)):
+        beside = table(cells=(cells, cells), colocation=Colocation.TIME_SLICED, step_s=7e-3)
+        found = advised(bundle(*idle, beside).stored, traffic)
+        assert (found.stall and found.stall.full_s) == stall_s
+        (decision,) = decided(bundle(*idle, beside).stored, Mix.of([traffic]), Colocation.TIME_SLICED)
+        assert (decision.hint is Hint.HOST_ORDERED) == (stall_s is None)
 
 
 def test_one_transfer_is_told_as_one_and_a_stall_that_is_known_in_part_as_such():

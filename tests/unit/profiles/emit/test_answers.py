@@ -1,6 +1,8 @@
 """Emitted files answer exactly as `Auto`, in every language."""
 
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -14,8 +16,8 @@ from pega_tune.profiles.bundle.files import read_bundle
 from pega_tune.profiles.emit.languages import emit
 from pega_tune.profiles.policy.sources import PACKAGED
 from pega_tune.profiles.policy.stored import StoredProfile
-from pega_tune.profiles.policy.table import CompiledPolicy
-from pega_tune.profiles.policy.terms import Colocation, Objective, Runtime
+from pega_tune.profiles.policy.table import CompiledPolicy, Table
+from pega_tune.profiles.policy.terms import Colocation, Hint, Objective, Runtime
 from tests.helpers.emitted import (
     REFUSED,
     Asked,
@@ -27,7 +29,7 @@ from tests.helpers.emitted import (
     near_edges,
     profiles_in_order,
 )
-from tests.unit.profiles.policy.examples import policies, profile
+from tests.unit.profiles.policy.examples import policies, profile, tables
 
 RANDOM_QUESTIONS = 10_000
 ASKED_OF_EACH = 20
@@ -90,11 +92,40 @@ def edges_of_tables(profile: StoredProfile, terms: dict[str, object]) -> list[As
     asked = []
     for table in profile.policy.tables:
         question = terms | {"direction": table.direction, "colocation": table.colocation, "runtime": table.runtime}
-        alone = StoredProfile("alone", profile.device, profile.state, profile.created_at, "", CompiledPolicy((table,)))
-        for n, total in near_edges(alone):
-            runs = {"host-ordered": 1, "host-runs": max(1, n // 16)}.get(table.hint)
-            pitch = total if table.hint == "strided" else None
-            asked.append(Asked(**question, ranges=n, total_bytes=total, host_runs=runs, pitch=pitch))
+        asked += edges_with_hint(profile, table, table.hint, question)
+    return asked
+
+
+def edges_with_hint(profile: StoredProfile, table: Table, hint: Hint, question: dict[str, object]) -> Iterator[Asked]:
+    alone = StoredProfile("alone", profile.device, profile.state, profile.created_at, "", CompiledPolicy((table,)))
+    for n, total in near_edges(alone):
+        runs = {Hint.HOST_ORDERED: 1, Hint.HOST_RUNS: max(1, n // 16)}.get(hint)
+        yield Asked(**question, ranges=n, total_bytes=total, host_runs=runs, pitch=total if hint == "strided" else None)
+
+
+@st.composite
+def lending(draw: st.DrawFn) -> StoredProfile:
+    """Measured beside decode whatever the ranges, which some answers know the cost of, and idle with some hints."""
+    hints = draw(st.sets(st.sampled_from([hint for hint in Hint if hint is not Hint.NONE]), min_size=1))
+    own = draw(st.sets(st.sampled_from(sorted(hints))))
+    keys = [(Colocation.IDLE, Hint.NONE), (Colocation.TIME_SLICED, Hint.NONE)]
+    keys += [(Colocation.IDLE, hint) for hint in hints] + [(Colocation.TIME_SLICED, hint) for hint in own]
+    within = st.sampled_from([(1, MAX_BYTES), (2, 1 << 30), (512, 1 << 40)])
+    names = ("measured_ranges", "measured_sizes", "measured_bytes")
+    found = [
+        replace(draw(tables(Direction.H2D, where, Runtime.FULL, hint)), **{name: draw(within) for name in names})
+        for where, hint in keys
+    ]
+    return replace(profile(*found), profile_id="lending")
+
+
+def lent_questions(lender: StoredProfile, seed: int) -> list[Asked]:
+    """With every hint, the edges of its table without decode and those of the one that it may stand in for."""
+    rng, asked = random.Random(seed), []
+    for table in lender.policy.tables:
+        for hint in Hint:
+            question = words(rng, 1) | {"direction": "h2d", "colocation": None, "runtime": "full"}
+            asked += edges_with_hint(lender, table, hint, question)
     return asked
 
 
@@ -152,6 +183,27 @@ def hand_made(profiles: list[StoredProfile], seed: int) -> list[Asked]:
     for at, each in enumerate(profiles):
         asked += edges_of_tables(each, words(rng, 1) | {"profile": at})
     return asked
+
+
+@given(lending(), st.integers(0, 1 << 30))
+@settings(max_examples=10)
+def test_python_answers_as_auto_where_idle_tables_are_lent(lender, seed):
+    asked = lent_questions(lender, seed)
+    module = loaded(emit("python", [lender]))
+    assert by_python(module, asked) == by_auto([lender], asked)
+    assert list(module.failures()) == []
+
+
+@pytest.mark.parametrize("language", COMPILED)
+def test_compiled_files_answer_as_auto_where_idle_tables_are_lent(folder, language):
+    @given(lending(), st.integers(0, 1 << 30))
+    @settings(max_examples=3, phases=[Phase.generate])
+    def check(lender, seed):
+        asked = lent_questions(lender, seed)
+        program = compiled(folder / f"lent-{language}", language, [lender])
+        assert by_program(program, asked) == by_auto([lender], asked)
+
+    check()
 
 
 @given(several(), st.integers(0, 1 << 30))

@@ -1,10 +1,12 @@
 """What emitted files say, where they run, and what they are for."""
 
+import io
 import json
 import subprocess
 import sys
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from hypothesis import Phase, given, settings
@@ -26,7 +28,7 @@ from pega_tune.profiles.policy.stored import StoredProfile
 from pega_tune.profiles.policy.terms import ProfileState, Runtime, Tier
 from tests.helpers.emitted import STRICT_C, STRICT_RUST, build, by_auto, by_program, by_python, compiled, loaded
 from tests.unit.profiles.emit.test_answers import COMPILED, hand_made
-from tests.unit.profiles.policy.examples import CREATED, NARROW, facts, one_way, option, profile
+from tests.unit.profiles.policy.examples import CREATED, DIRECT, NARROW, facts, one_way, option, profile
 
 SIMULATED = replace(facts(), uuid="sim:h200")
 REPLAYED = replace(facts(), uuid="replay:GPU-1")
@@ -323,3 +325,43 @@ def test_lines_are_filled_and_nothing_is_lost():
     assert max(map(len, lines)) < 122
     assert "".join(lines).replace(" ", "").split(",") == entries
     assert joined([]) == ""
+
+
+def example(language: str) -> str:
+    """What stands in the documentation."""
+    text = (Path(__file__).parents[4] / "docs" / "emitted.md").read_text(encoding="utf-8")
+    return text.partition("## Asking")[2].partition(f"```{language}\n")[2].partition("```")[0]
+
+
+@pytest.mark.parametrize(("plan", "bounds"), [(DIRECT, None), (NARROW, (1, None))])
+def test_the_example_of_the_documentation_runs(plan, bounds):
+    stored = profile(one_way(option(plan, 1e-3), runtime=Runtime.KERNEL_OPTIONS))
+    names = {
+        "policy": loaded(emit("python", [stored])),
+        "json": json,
+        "file": io.StringIO(json.dumps(stored.device.to_json())),
+        "merged_ranges": 64,
+        "total_bytes": 1 << 20,
+    }
+    exec(example("python"), names)
+    assert names["decision"].plan.backend == plan.backend
+    assert names["bounds"] == bounds
+
+
+def test_the_example_in_c_compiles(tmp_path):
+    tmp_path.joinpath("policy.h").write_text(emit("c", [profile()]))
+    include, *lines = example("c").splitlines()
+    declared = "void run(const pega_tune_copy_plan *plan);\nvoid load(pega_tune_facts facts);"
+    body = "\n".join(lines)
+    tmp_path.joinpath("main.c").write_text(f"{include}\n{declared}\nvoid load(pega_tune_facts facts) {{\n{body}\n}}\n")
+    build(tmp_path, *STRICT_C, "-c", "main.c")
+
+
+def test_the_example_in_rust_compiles(tmp_path):
+    tmp_path.joinpath("policy.rs").write_text(emit("rust", [profile()]))
+    module, *lines = example("rust").splitlines()
+    signature = "pub fn load(facts: policy::Facts<'_>, merged_ranges: u64, total_bytes: u64)"
+    returned = "Result<Option<policy::KernelOptions>, Box<dyn std::error::Error>>"
+    body = "\n".join(lines)
+    tmp_path.joinpath("main.rs").write_text(f"{module}\n{signature} -> {returned} {{\n{body}\nOk(options)\n}}\n")
+    build(tmp_path, *STRICT_RUST, "--crate-type=lib", "main.rs")

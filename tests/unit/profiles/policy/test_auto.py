@@ -2,8 +2,10 @@
 
 import json
 import re
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,10 @@ from pega_tune.kernels.plan import PlanPair
 from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.auto import Auto
 from pega_tune.profiles.policy.choose import Demand, choose
+from pega_tune.profiles.policy.decision import Expected, Meaning
+from pega_tune.profiles.policy.errors import QuestionError
 from pega_tune.profiles.policy.explain import format_duration
+from pega_tune.profiles.policy.live import LiveAuto, Surroundings
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint, Objective, Runtime, Tier
 from tests.unit.profiles.policy.database import Row, create
 from tests.unit.profiles.policy.examples import (
@@ -57,7 +62,12 @@ def test_a_decision_says_all_that_is_fixed():
     assert answer["plan"] == STAGED.to_json()
     assert answer["predicted"] == {"time_s": 2e-3, "stall_s": 0.2e-3, "completion_p99_s": 2e-3}
     assert answer["predicted_for"] == {"merged_ranges": 1, "average_range_bytes": 65_536}
-    del answer["plan"], answer["predicted"], answer["predicted_for"], answer["why"]
+    assert answer["predicted_as"] == {
+        "time_s": "median beside decode",
+        "stall_s": "p95 of bursts",
+        "completion_p99_s": "p99 beside decode",
+    }
+    del answer["plan"], answer["predicted"], answer["predicted_for"], answer["predicted_as"], answer["why"]
     assert answer == {
         "budget_met": True,
         "tier": "board",
@@ -93,6 +103,37 @@ def test_idle_answers_with_a_warning_for_what_was_not_measured(asked, named):
     assert decision.colocation is Colocation.IDLE
     assert len(decision.warnings) == 1
     assert decision.warnings[0].startswith(f"{named} was not measured")
+
+
+ORDERED = one_way(option(STAGED, 0.4e-3), option(DIRECT, 40e-3), hint=Hint.HOST_ORDERED)
+UNSERVED = one_way(option(WIDE, 1e-3), option(DIRECT, 40e-3), colocation=Colocation.TIME_SLICED, step_s=4e-3)
+
+
+@pytest.mark.parametrize("objective", Objective)
+def test_ranges_that_lie_as_was_measured_without_decode_alone_are_answered_from_that_and_nothing_is_promised(objective):
+    decision = decide([IDLE, ORDERED, UNSERVED], host_runs=1, objective=objective)
+    tail = objective in (Objective.TAIL_BOUNDED, Objective.STRICT)
+    assert decision.plan == (DIRECT if tail else STAGED)
+    assert (decision.colocation, decision.hint) == (Colocation.IDLE, Hint.HOST_ORDERED)
+    assert (decision.evidence, decision.budget_met) == (Evidence.NONE, False)
+    (warning,) = decision.warnings
+    assert warning.startswith("time-sliced was not measured with ranges that lie so (host-ordered): what was")
+    explained = auto(IDLE, ORDERED, UNSERVED).explain(1024, 4 * MIB, "h2d", host_runs=1, objective=objective)
+    assert (explained.decision, explained.warnings) == (decision, decision.warnings)
+
+
+@pytest.mark.parametrize(
+    ("asked", "tables"),
+    [
+        ({"host_runs": 1}, [IDLE, ORDERED, BUSY]),  # what was measured beside decode comes first
+        ({}, [IDLE, ORDERED, UNSERVED]),
+        ({"host_runs": 1, "merged_ranges": 16385, "total_bytes": 64 * MIB}, [IDLE, ORDERED, UNSERVED]),
+        ({"host_runs": 1}, [IDLE, ORDERED, replace(ORDERED, colocation=Colocation.TIME_SLICED), UNSERVED]),
+    ],
+)
+def test_else_the_tables_of_the_colocation_answer(asked, tables):
+    shape = {"merged_ranges": 1024, "total_bytes": 4 * MIB}
+    assert auto(*tables).decide(**(shape | {"direction": "h2d"} | asked)).colocation is Colocation.TIME_SLICED
 
 
 def test_idle_that_was_asked_for_is_no_warning():
@@ -148,8 +189,25 @@ def test_durations_read_as_on_the_command_line(seconds):
 
 def test_times_in_why_have_the_unit_that_suits():
     why = auto(one_way(option(WIDE, 25.2e-6), option(DIRECT, 1.5))).decide(1024, 4 * MIB, "h2d").why
-    assert "(25.2 us)" in why
-    assert "(1.50 s)" in why
+    assert "(median 25.2 us)" in why
+    assert "(median 1.50 s)" in why
+
+
+@pytest.mark.parametrize(
+    ("expected", "evidence", "meaning"),
+    [
+        (Expected(), Evidence.NONE, Meaning(None, None, None)),
+        (Expected(1.0), Evidence.NONE, Meaning("median without decode", None, None)),
+        (Expected(1.0, None, 2.0), Evidence.NONE, Meaning("median beside decode", None, "p99 beside decode")),
+        (
+            Expected(1.0, 0.1, 2.0),
+            Evidence.FITTED,
+            Meaning("median without decode", "p95 of bursts, fitted", "p99 beside decode, fitted"),
+        ),
+    ],
+)
+def test_a_prediction_says_what_its_numbers_are(expected, evidence, meaning):
+    assert expected.meaning(evidence) == meaning
 
 
 def test_a_pair_answers_for_both():
@@ -193,13 +251,37 @@ def test_words_and_members_are_the_same_question():
         ({"merged_ranges": 0}, "at least 1 range"),
         ({"total_bytes": -1}, "bytes"),
         ({"total_bytes": 1023}, "at least as many bytes"),
+        ({"merged_ranges": 1.5}, "merged_ranges is a whole number, not 1.5"),
+        ({"merged_ranges": 1024.0}, "merged_ranges is a whole number, not 1024.0"),
+        ({"merged_ranges": True}, "merged_ranges is a whole number, not True"),
+        ({"merged_ranges": "1024"}, "merged_ranges is a whole number, not '1024'"),
+        ({"merged_ranges": None}, "merged_ranges is a whole number, not None"),
+        ({"merged_ranges": 1, "total_bytes": True}, "total_bytes is a whole number, not True"),
+        ({"total_bytes": 4.0 * MIB}, "total_bytes is a whole number, not 4194304.0"),
+        ({"total_bytes": float("nan")}, "total_bytes is a whole number, not nan"),
+        ({"host_runs": True}, "host_runs is a whole number, not True"),
+        ({"host_runs": 1.0}, "host_runs is a whole number, not 1.0"),
+        ({"pitch": 4096.0}, "pitch is a whole number, not 4096.0"),
+        ({"pitch": False}, "pitch is a whole number, not False"),
+        ({"alignment": True}, "alignment is a whole number, not True"),
+        ({"alignment": 16.0}, "alignment is a whole number, not 16.0"),
     ],
 )
 @pytest.mark.parametrize("answerer", [Auto.rule_only(), auto(IDLE)])
 def test_a_senseless_question_is_refused(answerer, wrong, words):
+    for known in ({}, {"host_runs": 1, "alignment": 16, "pitch": 4096}):  # nor does what was answered let it pass
+        answerer.decide(1024, 4 * MIB, **known)
+    for ones in ((1, 4 * MIB), (1, 1)):
+        answerer.decide(*ones)
     with pytest.raises(UsageError) as caught:
         answerer.decide(**({"merged_ranges": 1024, "total_bytes": 4 * MIB} | wrong))
     assert words in caught.value.message
+
+
+def test_counts_of_other_libraries_are_whole_numbers_too():
+    answerer = auto(IDLE)
+    by_numpy = answerer.decide(np.int64(1024), np.uint32(4 * MIB), "h2d", host_runs=np.int8(64), pitch=np.int32(4096))
+    assert by_numpy == answerer.decide(1024, 4 * MIB, "h2d", host_runs=64, pitch=4096)
 
 
 def test_the_rule_knows_no_times():
@@ -250,6 +332,24 @@ def test_a_device_without_a_profile_gets_the_rule_and_is_told(tmp_path):
     (warning,) = answerer.decide(1024, 4 * MIB).warnings
     assert "no profile fits GPU-1" in warning
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["absent", "a-file", "\0"])
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_of_bundles_that_is_none_is_refused(tmp_path, wrong, kind):
+    (tmp_path / "a-file").touch()
+    folder = kind(f"{tmp_path}/{wrong}")
+    with pytest.raises(QuestionError, match="no folder of bundled profiles") as caught:
+        Auto.for_device(facts(), tmp_path / "absent.db", packaged=folder)
+    assert caught.value.hint
+    with pytest.raises(QuestionError, match="no folder of bundled profiles"):
+        LiveAuto(facts(), tmp_path / "absent.db", around=Surroundings(packaged=folder))
+
+
+def test_a_folder_of_bundles_is_a_path(tmp_path):
+    with pytest.raises(QuestionError, match="a folder is told by a path, not by 5"):
+        Auto.for_device(facts(), tmp_path / "absent.db", packaged=5)
+    assert Auto.for_device(facts(), tmp_path / "absent.db", packaged=str(tmp_path)).tier is Tier.RULE
 
 
 @pytest.mark.parametrize(

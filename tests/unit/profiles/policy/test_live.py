@@ -52,7 +52,7 @@ class Pulse:
 
 def live(path: Path, tmp_path: Path, **options: object) -> LiveAuto:
     """One that looks only when it is told to."""
-    around = Surroundings(packaged=tmp_path / "none")
+    around = Surroundings(packaged=tmp_path)
     return LiveAuto(facts(), path, interval_s=threading.TIMEOUT_MAX, around=around, **options)
 
 

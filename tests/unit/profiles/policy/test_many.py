@@ -1,5 +1,6 @@
 """`decide_many` answers as `decide` does, at every edge too, and both answer as the tables say."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from pega_tune.kernels.shape import MAX_BYTES
 from pega_tune.profiles.policy.auto import Auto
 from pega_tune.profiles.policy.many import axis
 from pega_tune.profiles.policy.table import Table
-from pega_tune.profiles.policy.terms import Evidence, Hint, Tier
+from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint, Objective, Tier
 from tests.unit.profiles.policy.examples import DIRECT, NARROW, STAGED, edges, now, one_way, option, profile
 
 LAYOUTS = ({}, {"pitch": MAX_BYTES}, {"host_runs": 1}, {"host_runs": 1, "pitch": MAX_BYTES, "alignment": 8})
@@ -112,6 +113,44 @@ def test_a_small_world_is_answered_rightly_whatever_was_asked_before(layout, ste
         for shape in shapes:
             basis = answerer.decide(*shape, "h2d", **layout).basis
             assert (basis.table, basis.cell, basis.covered) == looked_up(tables, shape, layout)
+
+
+def lending_world() -> Auto:
+    """Beside decode every second cell knows what it costs, and nothing but a pitch was measured of how ranges lie."""
+    beside = [replace(small_world(hint), colocation=Colocation.TIME_SLICED) for hint in (Hint.NONE, Hint.STRIDED)]
+    served = tuple((option(DIRECT, 1e-3 * (1 + index), 1e-4 if index % 2 else None),) for index in range(9))
+    return Auto(profile(*map(small_world, Hint), replace(beside[0], cells=served), beside[1]), Tier.BOARD, clock=now)
+
+
+def lent(answerer: Auto, shape: tuple[int, int], layout: dict[str, int]) -> tuple[Table, int, bool]:
+    """As `looked_up`, by the rule of `Chain`, step by step."""
+    tables = {(table.colocation, table.hint): table for table in answerer.profile.policy.tables}
+    beside = {hint: table for (where, hint), table in tables.items() if where is Colocation.TIME_SLICED}
+    table, cell, covered = looked_up(beside, shape, layout)
+    if table.hint is Hint.NONE and not (covered and table.cells[cell][0].predicted.stall_s is not None):
+        idle = {hint: table for (_, hint), table in tables.items() if hint not in beside}
+        return looked_up(idle | {Hint.NONE: table}, shape, layout)
+    return table, cell, covered
+
+
+@pytest.mark.parametrize(
+    "layout", [{}, {"host_runs": 1}, {"host_runs": 2}, {"pitch": 99}, {"host_runs": 1, "pitch": 99}]
+)
+@pytest.mark.parametrize("objective", Objective)
+def test_idle_tables_of_a_hint_answer_where_nothing_is_known_beside_decode(layout, objective):
+    answerer = lending_world()
+    shapes = [(n, n * size + rest) for n in range(2, 37) for size in range(1, 12) for rest in (0, n - 1)]
+    many = answerer.decide_many(*zip(*shapes, strict=True), "h2d", objective=objective, period_s=1e9, **layout)
+    for shape, each in zip(shapes, many, strict=True):
+        decision = answerer.decide(*shape, "h2d", objective=objective, period_s=1e9, **layout)
+        assert decision is each
+        assert decision is answerer.decide(*shape, "h2d", objective=objective, period_s=1e9, **layout)
+        basis = decision.basis
+        assert (basis.table, basis.cell, basis.covered) == lent(answerer, shape, layout)
+    hints = {each.hint for each in many}
+    assert (Hint.HOST_ORDERED in hints) == (layout == {"host_runs": 1})
+    assert (Hint.STRIDED in hints) == ("pitch" in layout)
+    assert len(many.distinct) == len({id(each) for each in many})
 
 
 @pytest.mark.parametrize("answerer", [Auto.rule_only(), Auto(profile(one_way()), Tier.BOARD)])

@@ -24,6 +24,8 @@ from pega_tune.profiles.policy.urls import malformed, require_file_name, require
         ("postgresql://host:5432/x and me@here", "postgresql://host:5432/x and me@here"),
         ("postgresql://h1:1,h2:2/x, postgresql://[::1]:5432", "postgresql://h1:1,h2:2/x, postgresql://[::1]:5432"),
         ("see postgresql://u@host:5432/x", "see postgresql://u@host:5432/x"),
+        ("(http://u:s3cret/x)", "(http://u:***/x)"),
+        ("http://host:8431; http://host:8431/v1, http://host", "http://host:8431; http://host:8431/v1, http://host"),
         ("sqlite:////data/a:b@c.db", "sqlite:////data/a:b@c.db"),
     ],
 )

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pega_tune.autotune.cli.decision_report import decision_table, explanation_lines
+from pega_tune.autotune.cli.decision_report import Terms, decision_table, explanation_lines
 from pega_tune.autotune.cli.options import given, optional_device, optional_size
 from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.shapes_file import read_traffic, shape_document
 from pega_tune.autotune.cli.units import parse_period, parse_size
 from pega_tune.errors import UsageError
 from pega_tune.kernels.shape import Direction, TransferShape
-from pega_tune.profiles.policy.terms import parse_word
+from pega_tune.profiles.policy.chain import DEFAULT_COLOCATION
+from pega_tune.profiles.policy.terms import Colocation, parse_word
 
 if TYPE_CHECKING:
     from pega_tune.autotune.kv.traffic import CountedShape
@@ -100,12 +101,13 @@ def decide(
     explained = [auto.explain(**_counts(each.shape), **terms) for each in asked]
     for warning in dict.fromkeys(warning for explanation in explained for warning in explanation.warnings):
         session.output.warn(warning)
+    told = Terms(period_s, DEFAULT_COLOCATION if colocation is None else parse_word(Colocation, colocation))
     if shapes is None:
-        session.output.answer(explained[0].to_json(), explanation_lines(explained[0], period_s))
+        session.output.answer(explained[0].to_json(), explanation_lines(explained[0], told))
     else:
         answers = [_answer(each, explanation) for each, explanation in zip(asked, explained, strict=True)]
         decisions = [explanation.decision for explanation in explained]
-        session.output.answer({"answers": answers}, decision_table(asked, decisions, period_s))
+        session.output.answer({"answers": answers}, decision_table(asked, decisions, told))
 
 
 def _asked(one: dict[str, Any], shapes: Path | None) -> tuple[CountedShape, ...]:

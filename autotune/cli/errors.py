@@ -1,13 +1,13 @@
 """From an exception to what the user is told: one line, a hint, and an exit code."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import typer
 
 from pega_tune.autotune.cli.signals import Interruption
 from pega_tune.errors import DataError, DeviceError, PegaTuneError, UsageError
-from pega_tune.profiles.policy.urls import without_passwords
+from pega_tune.profiles.policy.urls import URL_HINT, without_passwords
 
 # The base of every complaint about the command line. Some releases of Typer carry their own copy of click, others
 # import it, and only its subclass is public under one name in all of them.
@@ -56,6 +56,11 @@ def explain(error: BaseException) -> Failure:
         return _file_failure(error)
     message = _one_line(f"internal error: {type(error).__name__}: {error}")
     return Failure(ExitCode.INTERNAL, "internal", message, "please report it, with the output of --debug")
+
+
+def without_echo(failure: Failure) -> Failure:
+    """The same for arguments that cannot be shown: a URL was cut in pieces."""
+    return replace(failure, message="an argument looks like the URL of a server, cut by a blank", hint=URL_HINT)
 
 
 def _file_failure(error: OSError) -> Failure:

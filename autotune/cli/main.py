@@ -25,7 +25,8 @@ from pega_tune.autotune.cli import (
     sweeps,
     verify,
 )
-from pega_tune.autotune.cli.errors import explain
+from pega_tune.autotune.cli.cut_urls import shows_password
+from pega_tune.autotune.cli.errors import explain, without_echo
 from pega_tune.autotune.cli.output import Output, StdoutClosedError, claim_stdout
 from pega_tune.autotune.cli.session import Session
 from pega_tune.autotune.cli.signals import raise_on_signals
@@ -129,8 +130,8 @@ def run(argv: Sequence[str]) -> int:
         return READER_LEFT
     except BaseException as error:
         if call.debug:
-            output.note("".join(traceback.format_exception(error)), end="")
-        return _report(error, output)
+            _trace(error, output, argv)
+        return _report(error, output, argv)
 
 
 def _require_text(argv: Sequence[str]) -> None:
@@ -167,7 +168,15 @@ def _help_document(call: Invocation, output: Output) -> int:
     return code
 
 
-def _report(error: BaseException, output: Output) -> int:
+def _trace(error: BaseException, output: Output, argv: Sequence[str]) -> None:
+    text = "".join(traceback.format_exception(error))
+    if not shows_password(text, argv):
+        output.note(text, end="")
+
+
+def _report(error: BaseException, output: Output, argv: Sequence[str]) -> int:
     failure = explain(error)
+    if shows_password(f"{failure.message} {failure.hint}", argv):
+        failure = without_echo(failure)
     output.fail(failure)
     return failure.exit_code

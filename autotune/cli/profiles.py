@@ -13,6 +13,7 @@ from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
 from pega_tune.autotune.cli.stored import profile_named
 from pega_tune.autotune.cli.units import format_age, format_duration, format_size, format_time
+from pega_tune.errors import UsageError
 from pega_tune.profiles.policy.choose import evidence_of
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint
 
@@ -148,6 +149,8 @@ def _table_document(each: Table) -> dict[str, Any]:
                 "time_s": option.predicted.time_s,
                 "stall_s": option.predicted.stall_s,
                 "evidence": str(evidence_of(option)),
+                "block": _block(each, ranges, size),
+                "basis": _basis(each, ranges, size),
             }
             for ranges, size, option in _lattice(each)
         ],
@@ -170,6 +173,27 @@ def _lattice(each: Table) -> list[tuple[int, int, Option]]:
     """The fastest option of each listed shape that was measured: ranges, bytes per range, option."""
     shapes = [(ranges, size) for size in _RANGE_BYTES for ranges in _RANGES if ranges * size <= _MOST_BYTES]
     return [(ranges, size, each.look_up(ranges, size)[0]) for ranges, size in shapes if each.covers(ranges, size)]
+
+
+def _block(each: Table, ranges: int, size: int) -> str | None:
+    """Key of the measured block that the cell of a shape rests on; None if the profile does not tell."""
+    return each.sources[each.evidence[each.index(ranges, size)]] if each.sources else None
+
+
+def _basis(each: Table, ranges: int, size: int) -> str:
+    """How the time of a shape is known, by where the block lies that its cell rests on."""
+    key = _block(each, ranges, size)
+    if key is None:
+        return "not told"
+    from pega_tune.autotune.sweep.keys import shape_of
+
+    try:
+        shape = shape_of(key)
+    except UsageError:  # of another maker of profiles
+        return "not told"
+    here = each.index(shape.merged_ranges, shape.average_range_bytes) == each.index(ranges, size)
+    where = "" if key.startswith(f"{each.colocation}/") else ", idle"
+    return ("measured" if here else "interpolated") + where
 
 
 def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
@@ -198,7 +222,7 @@ def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
 
 
 def _table_lines(each: Table) -> list[str]:
-    """The fastest plans of a table, beside decode with what is known of the stall."""
+    """The fastest plans of a table, with how their times are known, beside decode with what is known of the stall."""
     beside = each.colocation is not Colocation.IDLE
     stall = ("STALL",) if beside else ()
     rows = [
@@ -207,11 +231,12 @@ def _table_lines(each: Table) -> list[str]:
             format_size(size),
             format_duration(option.predicted.time_s),
             *((_stall(option),) if beside else ()),
+            _basis(each, ranges, size),
             option.plan.key,
         )
         for ranges, size, option in _lattice(each)
     ]
-    return table(("RANGES", "OF", "TIME", *stall, "FASTEST PLAN"), rows)
+    return table(("RANGES", "OF", "TIME", *stall, "TIME IS", "FASTEST PLAN"), rows)
 
 
 def _stall(option: Option) -> str:

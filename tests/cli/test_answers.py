@@ -105,6 +105,9 @@ def test_profiles_show_marks_what_was_not_measured_beside_decode(informed: Progr
         assert line.startswith(f"{entry['merged_ranges']} ")
         assert ("no evidence" in line) == (entry["evidence"] == "none") == (entry["stall_s"] is None)
         assert (", fitted" in line) == (entry["evidence"] == "fitted")
+        assert entry["basis"] in line
+        assert (entry["evidence"] == "measured") == (entry["basis"] == "measured")
+        assert {"measured, idle", "interpolated, idle"} >= {each["basis"] for each in beside} - {"measured"}
     idle = next(n for n, line in enumerate(lines) if line.startswith("both, idle, runtime full ("))
     assert "STALL" not in lines[idle + 1]
 
@@ -201,6 +204,24 @@ def test_a_budget_is_met_only_where_that_is_known(informed: Program, asked: tupl
     assert re.search(r"^time: .* \(for 16384 ranges of 4096 B\)$", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("colocation", "decode", "time", "stall"),
+    [
+        ("idle", "none (idle)", "median without decode", None),
+        ("mps", "idle in place of mps", "median without decode", "not known"),
+        ("time-sliced", "time-sliced", "median beside decode", r"\d.*, p95 of bursts"),
+    ],
+)
+def test_a_user_is_told_what_each_number_is(
+    informed: Program, colocation: str, decode: str, time: str, stall: str | None
+) -> None:
+    text = informed("decide", "--device", "sim:h200", *LARGE[:4], "--colocation", colocation).stdout
+    assert re.search(rf"^decode: +{re.escape(decode)}, evidence ", text, re.MULTILINE)
+    assert re.search(rf"^time: +\S+ \S+, {time} \(for ", text, re.MULTILINE)
+    told = re.search(r"^stall: +(.*)$", text, re.MULTILINE)
+    assert (told is None) if stall is None else (told is not None and re.fullmatch(stall, told[1]))
+
+
 def test_a_terabyte_has_no_time(informed: Program) -> None:
     huge = ("decide", "--device", "sim:h200", "--ranges", 16_384, "--bytes", 10**12, "--direction", "h2d")
     decision = informed(*huge, "--json").json
@@ -211,14 +232,15 @@ def test_a_terabyte_has_no_time(informed: Program) -> None:
     assert "outside what was measured" in text.stderr
 
 
-def test_a_sweep_short_of_memory_is_a_part_and_decide_says_so(program: Program) -> None:
+def test_a_sweep_short_of_memory_answers_and_says_what_it_left_out(program: Program) -> None:
     swept = program("sweep", "--device", "sim:h200", "--max-host-memory", "60MiB", "--json")
-    assert (swept.code, swept.json["state"]) == (5, "partial")
+    assert (swept.code, swept.json["state"]) == (0, "published")
     (reason,) = swept.json["reasons"]
-    assert "shapes need more memory than allowed (--max-host-memory)" in reason
-    told = program("decide", "--device", "sim:h200", *LARGE)
-    assert told.code == 0
-    assert f"profile {swept.json['profile']} is partial and is not used ({reason})" in told.stderr
+    assert re.search(r"shapes, from \d+MiB on, were left out: .* \(--max-host-memory\)$", reason)
+    assert "--resume" not in swept.stderr
+    assert reason in program("profiles", "show", swept.json["profile"]).stdout
+    told = program("decide", "--device", "sim:h200", *LARGE, "--json")
+    assert (told.code, told.json["profile"]) == (0, swept.json["profile"])
 
 
 def test_a_sweep_out_of_time_is_told_to_go_on(program: Program) -> None:

@@ -64,3 +64,29 @@ def test_where_none_is_expected(text: str, verbose: str, capsys: pytest.CaptureF
         run(["--db", str(database), *arguments, verbose])
         assert SECRET not in shown(capsys), arguments
     assert SECRET not in " ".join(str(path) for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [f"postgresql://u:a {SECRET}@h/x"],
+        [f"http://u:a {SECRET}@h/x"],
+        [f"u:a {SECRET}@h/x"],
+        [f"http://u:{SECRET}/x"],
+        ["postgresql://u:a", f"{SECRET}@h/x"],
+        ["http://u:a", SECRET, "b@h/x"],
+        [f"u:{SECRET}", "b@h/x"],
+        ["u:", f"{SECRET}@h/x"],
+    ],
+)
+@pytest.mark.parametrize("verbose", ["--json", "--debug"])
+def test_where_the_parser_complains(pieces: list[str], verbose: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in (
+        pieces,
+        ["decide", *pieces],
+        ["decide", "--objective", *pieces],
+        ["--db", *pieces, "sweeps", "list"],
+        ["sweep", "--device", *pieces],
+    ):
+        assert run([*arguments, verbose]) != 0, arguments
+        assert SECRET not in shown(capsys), arguments

@@ -247,7 +247,7 @@ def _lines(finished: SweepFinished) -> list[str]:
         [
             ("sweep", finished.sweep_id),
             ("profile", f"{finished.profile_id or 'none'}, {finished.state}"),
-            ("reasons", "; ".join(finished.reasons)),
+            ("unknown" if finished.state == "published" else "reasons", "; ".join(finished.reasons)),
             *(("lost", line) for line in finished.lost),
             ("measured", f"{_amount(finished)}, {format_duration(finished.seconds)}"),
         ]

@@ -58,7 +58,7 @@ def verify(
         if if_changed and not _changed(store, record, choice):
             session.output.answer(*_unchanged(record))
             return
-        found = _measure(store, record, choice, (begin_s + limit_s, seed or 0))
+        found = _measure(store, record, choice, (begin_s, begin_s + limit_s, seed or 0))
     _keep(session, found)
     session.output.answer(verify_document(found), verify_lines(found))
     if found.verdict != "holds":
@@ -88,13 +88,16 @@ def _changed(store: Store, record: ProfileRecord, choice: DeviceChoice) -> tuple
     return changed_fields(store, record, choice.facts)
 
 
-def _measure(store: Store, record: ProfileRecord, choice: DeviceChoice, terms: tuple[float, int]) -> Verification:
+def _measure(
+    store: Store, record: ProfileRecord, choice: DeviceChoice, terms: tuple[float, float, int]
+) -> Verification:
     from pega_tune.autotune.verify.canary import Terms, load_subject
     from pega_tune.autotune.verify.canary import verify as run
 
     subject = load_subject(store, record)
+    began_s, until_s, seed = terms
     with started(choice) as engine:
-        return run(subject, engine, Terms(*terms))
+        return run(subject, engine, Terms(until_s, began_s, seed))
 
 
 def _keep(session: Session, found: Verification) -> None:

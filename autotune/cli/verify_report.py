@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.units import format_duration
+from pega_tune.autotune.layouts import SHUFFLED, NamedLayout
 
 if TYPE_CHECKING:
     from pega_tune.autotune.measuring.statistics import Interval
     from pega_tune.autotune.verify.verification import CheckedCell, Verification
+    from pega_tune.kernels.shape import TransferShape
 
-_HEADINGS = ("DIRECTION", "RANGES", "OF", "PLAN", "STORED", "NOW", "CHANGE", "INTERVAL", "")
+_HEADINGS = ("DIRECTION", "RANGES", "OF", "LAYOUT", "PLAN", "STORED", "NOW", "CHANGE", "INTERVAL", "")
 
 
 def verify_document(found: Verification) -> dict[str, Any]:
@@ -50,13 +52,19 @@ _LEGEND = "STORED and NOW are times over those of a contiguous copy, whose own a
 
 def _row(cell: CheckedCell) -> tuple[str, ...]:
     shape, change = cell.shape, cell.change
-    place = (str(shape.direction), str(shape.merged_ranges), f"{shape.average_range_bytes} B")
+    place = (str(shape.direction), str(shape.merged_ranges), f"{shape.average_range_bytes} B", _layout(shape))
     plan = "contiguous copy" if cell.plan is None else cell.plan.key
     if change is None:
         return (*place, plan, "-", "-", "-", "-", cell.detail or "not known")
     show = format_duration if cell.plan is None else _factor
     times = (show(change.stored.estimate), show(change.now.estimate))
-    return (*place, plan, *times, _factor(change.estimate), f"{change.low:.3f} to {change.high:.3f}", str(cell.state))
+    found = change.alone
+    return (*place, plan, *times, _factor(found.estimate), f"{found.low:.3f} to {found.high:.3f}", str(cell.state))
+
+
+def _layout(shape: TransferShape) -> str:
+    """How the ranges lie, where it is not the usual way."""
+    return "" if (layout := NamedLayout.fitting(shape)) == SHUFFLED else str(layout)
 
 
 def _factor(value: float) -> str:
@@ -65,6 +73,7 @@ def _factor(value: float) -> str:
 
 def _cell(cell: CheckedCell) -> dict[str, Any]:
     shape, change = cell.shape, cell.change
+    found = None if change is None else change.alone
     return {
         "subject": cell.subject,
         "direction": str(shape.direction),
@@ -72,13 +81,14 @@ def _cell(cell: CheckedCell) -> dict[str, Any]:
         "bytes": shape.total_bytes,
         "host_runs": shape.host_runs,
         "pitch": shape.pitch,
+        "layout": str(NamedLayout.fitting(shape)),
         "plan": None if cell.plan is None else cell.plan.to_json(),
         "unit": "seconds" if cell.plan is None else "times of a contiguous copy",
         "stored": None if change is None else _interval(change.stored),
         "now": None if change is None else _interval(change.now),
-        "change": None if change is None else change.estimate,
-        "low": None if change is None else change.low,
-        "high": None if change is None else change.high,
+        "change": None if found is None else found.estimate,
+        "low": None if found is None else found.low,
+        "high": None if found is None else found.high,
         "state": str(cell.state),
         "detail": cell.detail,
     }

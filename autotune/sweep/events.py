@@ -89,7 +89,7 @@ class SweepFinished:
         sweep_id: the sweep.
         profile_id: what it learnt; None if that is too little for a single table.
         state: whether `Auto` may use it.
-        reasons: why it is not published; empty if it is.
+        reasons: why it is not published; if it is, what it knows nothing of.
         blocks: blocks stored, all runs of the sweep together.
         cells: candidates in them.
         seconds: wall time, all runs of the sweep together.

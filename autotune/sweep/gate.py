@@ -18,7 +18,7 @@ DISTURBED = (BlockFlag.THROTTLED, BlockFlag.CONTENDED, BlockFlag.SLOW_LINK, Bloc
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The state of a profile, and why it is not published; without reasons it is."""
+    """The state of a profile, and why it is not published; if it is, what it knows nothing of."""
 
     state: ProfileState
     reasons: tuple[str, ...]
@@ -40,9 +40,9 @@ def judge(
         policy: compiled from the first pass of `blocks`.
         blocks: all that the sweep has stored, those of the second pass included.
         missing: why planned blocks were not measured; empty if all were.
-        shortage: what memory left out of the plan; None if nothing.
+        shortage: what memory left out of the plan, which keeps nothing from being published; None if nothing.
     """
-    gaps = (*missing, *_left_out(shortage))
+    left_out = () if shortage is None else (shortage.words,)
     flaws = (
         *_mismatches(blocks),
         *_disturbances(blocks),
@@ -50,20 +50,14 @@ def judge(
         *_holes(policy),
         *disagreements(second_pass(policy, blocks)),
     )
-    if gaps:
-        return Verdict(ProfileState.PARTIAL, (*gaps, *flaws))
-    return Verdict(ProfileState.DRAFT if flaws else ProfileState.PUBLISHED, flaws)
+    if missing:
+        return Verdict(ProfileState.PARTIAL, (*missing, *flaws, *left_out))
+    return Verdict(ProfileState.DRAFT if flaws else ProfileState.PUBLISHED, (*flaws, *left_out))
 
 
 def is_disturbed(block: BlockRecord) -> bool:
     """Whether something was wrong with the device while a block was measured."""
     return any(flag in DISTURBED for flag in block.flags)
-
-
-def _left_out(shortage: Shortage | None) -> Iterable[str]:
-    if shortage:
-        options = " / ".join(shortage.options)
-        yield f"{shortage.shapes} of {shortage.of} shapes need more memory than allowed ({options})"
 
 
 def _mismatches(blocks: Iterable[BlockRecord]) -> Iterable[str]:

@@ -104,6 +104,8 @@ class Run:
             yield f"{len(self._skipped)} of {total} blocks could not be measured"
         if self._late:
             yield f"out of time: {self._late} of {total} blocks are missing"
+        if self._unconfirmed:
+            yield f"{self._unconfirmed} more, of the second pass, wait for what is missing"
         unseen = total - self._done - len(self._skipped) - self._late - self._unconfirmed
         if unseen:
             yield f"stopped early: {unseen} of {total} blocks were not begun"

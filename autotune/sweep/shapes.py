@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 
 from pega_tune.autotune.sweep.plans import SMALLEST_TILE_BYTES
 from pega_tune.autotune.sweep.presets import Preset
@@ -96,24 +97,43 @@ class Shortage:
     Attributes:
         shapes: how many.
         of: shapes of the whole preset.
-        options: of the memories that are too small for one of them or more.
+        from_bytes: what the smallest of them moves in each direction.
+        lacks: what the largest needs of each memory that is too small for one of them or more.
     """
 
     shapes: int
     of: int
-    options: tuple[str, ...]
+    from_bytes: int
+    lacks: tuple[Lack, ...]
+
+    @property
+    def words(self) -> str:
+        """What was left out and what it would take, one line."""
+        needs = " and ".join(f"{_mebibytes(one.needed_bytes)} of {one.memory} ({one.option})" for one in self.lacks)
+        left_out = f"{self.shapes} of {self.of} shapes, from {_mebibytes(self.from_bytes)} on, were left out"
+        return f"{left_out}: all of them need {needs}"
 
 
 def shortage(preset: Preset, memory: Memory) -> Shortage | None:
     """What memory leaves out of a preset, shapes measured with fewer ranges among it; None if all of it fits."""
     whole = dict.fromkeys((*full_shapes(preset, UNLIMITED), *lattice_shapes(preset, UNLIMITED)))
-    lacks = [found for shape in whole if (found := memory.lacks(shape))]
-    short = {lack.option for found in lacks for lack in found}
-    options = tuple(option for option in (HOST_OPTION, DEVICE_OPTION) if option in short)
-    return Shortage(len(lacks), len(whole), options) if lacks else None
+    lacks = {shape: found for shape in whole if (found := memory.lacks(shape))}
+    if not lacks:
+        return None
+    every = [lack for found in lacks.values() for lack in found]
+    most = (
+        max((lack for lack in every if lack.option == option), key=lambda lack: lack.needed_bytes, default=None)
+        for option in (HOST_OPTION, DEVICE_OPTION)
+    )
+    from_bytes = min(shape.total_bytes for shape in lacks)
+    return Shortage(len(lacks), len(whole), from_bytes, tuple(lack for lack in most if lack is not None))
 
 
 UNLIMITED = Memory(MAX_BYTES, MAX_BYTES)
+
+
+def _mebibytes(count: int) -> str:
+    return f"{ceil(count / (1 << 20))}MiB"
 
 
 def describe(shape: TransferShape) -> str:

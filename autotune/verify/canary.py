@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
+from math import ceil
 from typing import Final
 
-from pega_tune.autotune.engine import Engine, MemoryLimitError
+from pega_tune.autotune.engine import Engine, MemoryLimitError, RenewableEngine
 from pega_tune.autotune.sweep.environment import Clock, SystemClock
 from pega_tune.autotune.sweep.keys import confirms
 from pega_tune.autotune.sweep.recording import Measured, block_record
@@ -21,8 +21,15 @@ from pega_tune.profiles.policy.matching import fit
 from pega_tune.profiles.store.records import BlockFlag, ProfileRecord
 from pega_tune.profiles.store.store import Store
 
-# What seems to have drifted is looked at once more before it counts.
+# What seems to have drifted is looked at once more before it counts, in a fresh process if there is time to start one:
+# times differ from process to process.
 _LOOKS: Final = 2
+_PROCESSES: Final = 3
+# So many shapes make a fresh process worth its start.
+_WORTH: Final = 4
+
+# Seconds for a shape, before one has been measured.
+_BLOCK_S: Final = 0.3
 
 _DISTURBANCES: Final = {
     BlockFlag.THROTTLED: "the device was throttled",
@@ -61,13 +68,15 @@ class Terms:
     """How a canary runs.
 
     Attributes:
-        until_s: when to stop, on the clock's `seconds`. Every shape is measured once whatever the time, and those that
-            are undecided again while there is some.
+        until_s: when to stop, on the clock's `seconds`.
+        began_s: when it began, likewise, before the engine was started: a fresh process takes as long; None leaves the
+            start out.
         seed: of layouts, data and order.
         clock: where the time comes from.
     """
 
     until_s: float
+    began_s: float | None = None
     seed: int = 0
     clock: Clock = field(default_factory=SystemClock)
 
@@ -89,6 +98,8 @@ class _Canary:
         self._terms = terms
         self._clock = terms.clock
         self._begin_s = self._clock.seconds()
+        self._start_s = self._begin_s - (self._begin_s if terms.began_s is None else terms.began_s)
+        self._process = 1
         self._comparison = Comparison(subject.probes)
         self._disturbed: dict[Probe, BlockFlag] = {}
         self._took_s: dict[Probe, float] = {}
@@ -115,23 +126,40 @@ class _Canary:
 
     def _measure(self) -> None:
         due: Sequence[Probe] = self._subject.probes
-        for look in count():
-            for probe in due:
-                if not look or self._has_time(probe):
-                    self._look_at(probe, look)
-            due = self._due(look + 1)
-            if not any(map(self._has_time, due)):
-                return
+        look = 0
+        while any(map(self._has_time, due)):
+            for probe in filter(self._has_time, due):
+                self._look_at(probe, look)
+            look += 1
+            due = self._due(look)
 
     def _due(self, looks: int) -> Sequence[Probe]:
-        """What to measure once more."""
+        """What to measure once more, in a fresh process if that tells more and there is time to start it."""
         states = self._comparison.states()
         wanted = {State.UNDECIDED, State.DRIFTED} if looks < _LOOKS else {State.UNDECIDED}
         unclear = {subject for subject, state in states.items() if state in wanted}
-        return tuple(dict.fromkeys((*self._disturbed, *self._comparison.telling(unclear))))
+        telling = self._comparison.telling(unclear)
+        if telling and self._renewed_for(telling):
+            return tuple(dict.fromkeys((*self._disturbed, *telling)))
+        again = telling if looks < _LOOKS else self._comparison.noisy(unclear)
+        return tuple(dict.fromkeys((*self._disturbed, *again)))
+
+    def _renewed_for(self, due: Sequence[Probe]) -> bool:
+        """Starts a fresh process, if there may be one more, and time for it and some of these shapes."""
+        needed_s = self._start_s + sum(map(self._expected_s, due[:_WORTH]))
+        late = self._clock.seconds() + needed_s > self._terms.until_s
+        if late or self._process == _PROCESSES or not isinstance(self._engine, RenewableEngine):
+            return False
+        self._engine.renew()
+        self._process += 1
+        return True
 
     def _has_time(self, probe: Probe) -> bool:
-        return self._clock.seconds() + self._took_s[probe] <= self._terms.until_s
+        return self._clock.seconds() + self._expected_s(probe) <= self._terms.until_s
+
+    def _expected_s(self, probe: Probe) -> float:
+        """What a shape should take: as before, or as the longest so far."""
+        return self._took_s.get(probe, max(self._took_s.values(), default=0.0))
 
     def _look_at(self, probe: Probe, number: int) -> None:
         """Measures a shape; a measurement that was disturbed does not count."""
@@ -150,7 +178,7 @@ class _Canary:
         if flag is not None:
             self._disturbed[probe] = flag
             return
-        self._comparison.add(probe, record)
+        self._comparison.add(probe, self._process, record)
         if record.link is not None:
             self._links.add(record.link)
 
@@ -161,8 +189,31 @@ class _Canary:
         drifts = (*self._slower_link(), *self._comparison.failures(), *self._comparison.drifts())
         if drifts:
             return Verdict.DRIFTED, drifts
+        if not self._took_s:
+            return Verdict.INCONCLUSIVE, tuple(self._shortage())
         open_questions = tuple(self._comparison.open_questions())
-        return (Verdict.INCONCLUSIVE if open_questions else Verdict.HOLDS), open_questions
+        if not open_questions:
+            return Verdict.HOLDS, tuple(self._unmeasured())
+        return Verdict.INCONCLUSIVE, (*self._shortage(), *open_questions)
+
+    def _shortage(self) -> Iterator[str]:
+        """What more time would do."""
+        yield from (told := tuple(self._unmeasured()))
+        if not told and isinstance(self._engine, RenewableEngine) and self._process < _PROCESSES:
+            enough_s = self._enough_s(self._subject.probes, self._start_s)
+            yield f"out of time for a fresh process, try --budget {enough_s}s"
+
+    def _unmeasured(self) -> Iterator[str]:
+        probes = self._subject.probes
+        if missing := [probe for probe in probes if probe not in self._took_s]:
+            why = f"out of time: {len(missing)} of {len(probes)} shapes were not measured"
+            yield f"{why}, try --budget {self._enough_s(missing)}s"
+
+    def _enough_s(self, probes: Sequence[Probe], start_s: float = 0.0) -> int:
+        """A budget for all that has been done, these shapes and a start, with a quarter to spare."""
+        spent_s = self._start_s + self._clock.seconds() - self._begin_s
+        to_come_s = sum(self._expected_s(probe) or _BLOCK_S for probe in probes)
+        return ceil(1.25 * (spent_s + start_s + to_come_s))
 
     def _slower_link(self) -> Iterator[str]:
         then, now = self._subject.profile.device.staleness.trained_link, self._link()

@@ -1,13 +1,26 @@
 """What has been measured so far of the shapes of a canary, compared with what is stored of them."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Final
 
 from pega_tune.autotune.engine import Status
 from pega_tune.autotune.sweep.choices import cell_of, kind_of
 from pega_tune.autotune.sweep.observations import transfer_samples
-from pega_tune.autotune.verify.changes import LEAST_MARGIN, Change, Series, State, change, pooled, ratios, state_of
+from pega_tune.autotune.verify.changes import (
+    COPIES,
+    LEAST_MARGIN,
+    PLANS,
+    Series,
+    ShapeChange,
+    State,
+    change,
+    pooled,
+    ratios,
+    state_of,
+)
 from pega_tune.autotune.verify.probes import Probe, ceiling_of
 from pega_tune.autotune.verify.verification import CheckedCell
 from pega_tune.kernels.plan import AnyPlan
@@ -22,11 +35,11 @@ class Comparison:
 
     def __init__(self, probes: Sequence[Probe]) -> None:
         self._probes = probes
-        self._taken: dict[Probe, list[BlockRecord]] = {probe: [] for probe in probes}
+        self._taken: dict[Probe, dict[int, list[BlockRecord]]] = {probe: {} for probe in probes}
 
-    def add(self, probe: Probe, record: BlockRecord) -> None:
-        """Takes one more block of a shape."""
-        self._taken[probe].append(record)
+    def add(self, probe: Probe, process: int, record: BlockRecord) -> None:
+        """Takes one more block of a shape, as measured in the `process`-th process."""
+        self._taken[probe].setdefault(process, []).append(record)
 
     def cells(self) -> tuple[CheckedCell, ...]:
         """All that can be compared, and all that failed, shape by shape."""
@@ -39,6 +52,13 @@ class Comparison:
     def telling(self, subjects: Collection[str]) -> tuple[Probe, ...]:
         """The shapes that would tell more of these subjects."""
         return tuple(probe for probe in self._probes if not _subjects(probe).isdisjoint(subjects))
+
+    def noisy(self, subjects: Collection[str]) -> tuple[Probe, ...]:
+        """The shapes that would tell more of these subjects, if measured again in the same process."""
+        noisy = {
+            cell.shape for cell in self.cells() if cell.subject in subjects and cell.change and cell.change.is_noisy
+        }
+        return tuple(probe for probe in self._probes if probe.shape in noisy)
 
     def drifts(self) -> Iterator[str]:
         """A line on each subject that has drifted, contiguous copies first."""
@@ -77,8 +97,8 @@ class Comparison:
         """Relative change that is none."""
         return max([LEAST_MARGIN, *(probe.chosen.margin for probe in self._probes)])
 
-    def _changes(self) -> dict[str, list[Change]]:
-        changes: defaultdict[str, list[Change]] = defaultdict(list)
+    def _changes(self) -> dict[str, list[ShapeChange]]:
+        changes: defaultdict[str, list[ShapeChange]] = defaultdict(list)
         for cell in sorted(self.cells(), key=lambda cell: cell.plan is not None):
             if cell.change is not None:
                 changes[cell.subject].append(cell.change)
@@ -87,20 +107,25 @@ class Comparison:
     def _cells(self, probe: Probe) -> Iterator[CheckedCell]:
         if probe.shape.total_bytes >= ABSOLUTE_BYTES:
             stored = [_ceiling_s(block) for block in probe.stored]
-            now = [time for block in self._taken[probe] for time in _ceiling_s(block)]
-            yield self._cell(probe, None, change(stored, now))
+            yield self._cell(probe, None, change(stored, self._now(probe, _ceiling_s), COPIES))
         for plan in probe.plans:
             then = [_ratios(block, plan) for block in probe.stored]
-            now = [ratio for block in self._taken[probe] for ratio in _ratios(block, plan)]
-            yield self._cell(probe, plan, change(then, now))
+            now = self._now(probe, partial(_ratios, plan=plan))
+            yield self._cell(probe, plan, change(then, now, PLANS))
 
-    def _cell(self, probe: Probe, plan: AnyPlan | None, found: Change | None) -> CheckedCell:
+    def _now(self, probe: Probe, samples: Callable[[BlockRecord], Series]) -> Iterator[Series]:
+        """What was measured now, process by process."""
+        for blocks in self._taken[probe].values():
+            yield tuple(chain.from_iterable(map(samples, blocks)))
+
+    def _cell(self, probe: Probe, plan: AnyPlan | None, found: ShapeChange | None) -> CheckedCell:
         subject = _subject(probe, plan)
-        state = State.UNDECIDED if found is None else found.state(self.margin)
+        state = State.UNDECIDED if found is None else found.alone.state(self.margin)
         return CheckedCell(subject, probe.shape, plan, found, state, "" if plan is None else self._failure(probe, plan))
 
     def _failure(self, probe: Probe, plan: AnyPlan) -> str:
-        failed = (c for b in self._taken[probe] for c in b.cells if c.plan == plan and c.status != Status.OK)
+        blocks = chain.from_iterable(self._taken[probe].values())
+        failed = (c for b in blocks for c in b.cells if c.plan == plan and c.status != Status.OK)
         return next((f"{cell.status}{cell.detail and f' ({cell.detail})'}" for cell in failed), "")
 
 

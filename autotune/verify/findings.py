@@ -47,10 +47,11 @@ def run_canary(store: Store, profile: ProfileRecord, facts: DeviceFacts) -> Veri
         DeviceError: the device is not usable.
         DataError: the database cannot be read.
     """
+    begin_s = time.monotonic()
     choice = find_device(facts.uuid)
     subject = load_subject(store, profile)
     with closing(IsolatedEngine(choice.factory, choice.timeouts)) as engine:
-        return verify(subject, engine, Terms(time.monotonic() + BUDGET_S))
+        return verify(subject, engine, Terms(begin_s + BUDGET_S, begin_s))
 
 
 def _finding(name: str, facts: DeviceFacts, url: str, canary: Canary) -> Finding:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from pega_tune.autotune.verify.changes import Change, State
+from pega_tune.autotune.verify.changes import ShapeChange, State
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import TransferShape
@@ -35,7 +35,7 @@ class CheckedCell:
     subject: str
     shape: TransferShape
     plan: AnyPlan | None
-    change: Change | None
+    change: ShapeChange | None
     state: State
     detail: str = ""
 

@@ -1,5 +1,6 @@
 """`pega-tune verify`: whether a profile is still true of its device."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,24 @@ def test_an_unchanged_device_holds_and_the_answer_shows_what_was_compared(inform
         assert cell["low"] <= cell["change"] <= cell["high"]
         assert cell["stored"]["low"] <= cell["stored"]["median"] <= cell["stored"]["high"]
         assert cell["unit"] == ("seconds" if cell["plan"] is None else "times of a contiguous copy")
+
+
+def test_a_shape_names_its_layout_where_it_is_not_the_usual_one(program: Program) -> None:
+    program("sweep", "--device", "sim:h200", "--preset", "standard", "--decode", "none")
+    _, document = _verify(program)
+    layouts = {cell["layout"] for cell in document["cells"]}
+    assert {"shuffled", "host-ordered", "strided"} <= layouts
+    shown = program("verify", "--device", "sim:h200").stdout.splitlines()
+    assert any(" strided " in line for line in shown)
+    assert not any("shuffled" in line for line in shown)
+
+
+@pytest.mark.parametrize("budget", ["1ms", "0.1s"])
+def test_a_budget_too_short_tells_nothing_and_says_what_would_do(informed: Program, budget: str) -> None:
+    code, document = _verify(informed, "--budget", budget)
+    assert (code, document["verdict"], document["cells"]) == (5, "inconclusive", [])
+    (reason,) = document["reasons"]
+    assert re.fullmatch(r"out of time: 12 of 12 shapes were not measured, try --budget \d+s", reason)
 
 
 def test_a_slower_kind_of_plan_has_drifted_and_decide_says_so(informed: Program, swept: Path) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from pega_tune.autotune.sweep.gate import judge
 from pega_tune.autotune.sweep.policy import compile_policy
-from pega_tune.autotune.sweep.shapes import Shortage
+from pega_tune.autotune.sweep.shapes import Lack, Shortage
 from pega_tune.kernels.plan import PlanPair, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import ProfileState
@@ -61,12 +61,18 @@ def test_a_direction_without_plans_makes_a_draft() -> None:
     assert (verdict.state, verdict.reasons) == (ProfileState.DRAFT, ("no plan could be measured both",))
 
 
-def test_shapes_without_memory_make_a_part() -> None:
+def test_shapes_without_memory_are_told_and_keep_nothing_from_being_published() -> None:
     blocks = _blocks()
-    short = Shortage(3, 12, ("--max-host-memory", "--max-device-memory"))
+    lacks = (Lack("pinned host memory", "--max-host-memory", 203 << 20, 1), Lack("device memory", "-d", 1, 0))
+    short = Shortage(3, 12, 32 << 20, lacks)
     verdict = judge(compile_policy(blocks).policy, blocks, (), short)
-    reason = "3 of 12 shapes need more memory than allowed (--max-host-memory / --max-device-memory)"
-    assert (verdict.state, verdict.reasons) == (ProfileState.PARTIAL, (reason,))
+    reason = (
+        "3 of 12 shapes, from 32MiB on, were left out: "
+        "all of them need 203MiB of pinned host memory (--max-host-memory) and 1MiB of device memory (-d)"
+    )
+    assert (verdict.state, verdict.reasons) == (ProfileState.PUBLISHED, (reason,))
+    verdict = judge(compile_policy(blocks).policy, blocks, ("out of time",), short)
+    assert (verdict.state, verdict.reasons) == (ProfileState.PARTIAL, ("out of time", reason))
 
 
 def test_missing_blocks_make_a_part_and_come_first() -> None:

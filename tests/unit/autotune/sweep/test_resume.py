@@ -122,7 +122,11 @@ def test_out_of_time_leaves_a_part_that_can_be_completed(store: Store) -> None:
     assert end.state is ProfileState.PARTIAL
     waiting = sum(confirms(key) for key in planned_keys(QUICK, engine))
     late = total - len(engine.keys) - waiting
-    assert end.reasons == (f"out of time: {late} of {total} blocks are missing",)
+    assert end.reasons == (
+        f"out of time: {late} of {total} blocks are missing",
+        f"{waiting} more, of the second pass, wait for what is missing",
+    )
+    assert end.blocks + late + waiting == total
     assert end.profile_id
     assert store.sweep(end.sweep_id).sweep.state is SweepState.INTERRUPTED
 

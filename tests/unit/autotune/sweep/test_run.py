@@ -82,12 +82,13 @@ def test_too_little_memory_is_refused_before_anything_is_stored(store: Store) ->
     assert store.sweeps() == ()
 
 
-def test_little_memory_makes_a_part_that_is_finished(store: Store) -> None:
+def test_little_memory_is_published_with_what_it_left_out(store: Store) -> None:
     end = finished(list(run_sweep(SweepRequest(max_device_bytes=34 * MIB), HookedEngine(), store)))
-    assert end.state is ProfileState.PARTIAL
-    assert re.fullmatch(
-        r"\d+ of \d+ shapes need more memory than allowed \(--max-device-memory\)", "; ".join(end.reasons)
-    )
+    assert end.state is ProfileState.PUBLISHED
+    (reason,) = end.reasons
+    left_out = r"\d+ of \d+ shapes, from \d+MiB on, were left out: all of them need \d+MiB of device memory"
+    assert re.fullmatch(left_out + r" \(--max-device-memory\)", reason)
+    assert store.profile(end.profile_id or "").reasons == end.reasons
     assert store.sweep(end.sweep_id).sweep.state is SweepState.FINISHED
 
 

@@ -59,7 +59,13 @@ def test_what_memory_leaves_out_is_counted() -> None:
         (Memory(40 * MIB, 60 * MIB), (HOST_OPTION, DEVICE_OPTION)),
     ):
         fitting = {*full_shapes(preset, memory), *lattice_shapes(preset, memory)}
-        assert shortage(preset, memory) == Shortage(len(whole - fitting), len(whole), options)
+        found = shortage(preset, memory)
+        assert isinstance(found, Shortage)
+        assert (found.shapes, found.of) == (len(whole - fitting), len(whole))
+        assert tuple(lack.option for lack in found.lacks) == options
+        assert found.from_bytes == min(shape.total_bytes for shape in whole - fitting)
+        needed = {lack.option: lack.needed_bytes for lack in found.lacks}
+        assert shortage(preset, Memory(needed.get(DEVICE_OPTION, 1 << 36), needed.get(HOST_OPTION, 1 << 36))) is None
 
 
 @pytest.mark.parametrize(

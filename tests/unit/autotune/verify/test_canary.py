@@ -1,6 +1,8 @@
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -33,7 +35,7 @@ def subject(swept: Path) -> Subject:
 
 
 def _verify(subject: Subject, engine: Engine | None = None, seed: int = 0, until_s: float = LONG_S) -> Verification:
-    return verify(subject, engine or sim_engine(), Terms(until_s, seed, ManualClock()))
+    return verify(subject, engine or sim_engine(), Terms(until_s, seed=seed, clock=ManualClock()))
 
 
 class Changed:
@@ -59,6 +61,19 @@ class Changed:
 
     def conditions(self) -> Conditions:
         return self._sim.conditions()
+
+
+class Ticking(Changed):
+    """A device on which every block takes its time."""
+
+    def __init__(self, clock: ManualClock, block_s: float, *faults: str) -> None:
+        super().__init__(*faults)
+        self._clock = clock
+        self._block_s = block_s
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        self._clock.elapsed_s += self._block_s
+        return super().transfer(block)
 
 
 def test_the_shapes_are_canonical_ones_and_some_of_each_direction(subject: Subject) -> None:
@@ -107,6 +122,20 @@ def test_a_change_of_everything_shows_in_the_contiguous_copies(subject: Subject)
     ]
 
 
+class Hogged(Changed):
+    """A neighbour that nobody sees takes its share of the link, now less, now more."""
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        random = Random(block.seed)
+        for taken in super().transfer(block):
+            yield replace(taken, transfer_s=taken.transfer_s * random.uniform(1.1, 2.0))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_beside_a_neighbour_on_the_link_nothing_holds(subject: Subject, seed: int) -> None:
+    assert _verify(subject, Hogged(), seed=seed).verdict is not Verdict.HOLDS
+
+
 class SlowLink(Changed):
     """The link trains to a lower generation."""
 
@@ -132,7 +161,7 @@ def test_a_link_that_trains_lower_has_drifted(subject: Subject) -> None:
 )
 def test_a_disturbed_device_tells_nothing(fault: str, words: str, subject: Subject) -> None:
     clock = ManualClock()
-    found = verify(subject, sim_engine(fault), Terms(-1.0, 0, clock))
+    found = verify(subject, Ticking(clock, 1.0, fault), Terms(12.0, clock=clock))
     assert (found.verdict, found.reasons) == (Verdict.INCONCLUSIVE, (words,))
 
 
@@ -157,33 +186,88 @@ def test_wrong_bytes_are_a_drift(subject: Subject) -> None:
     assert "mismatch (rehearsed: byte 0 of range 0 is wrong)" in found.reasons[0]
 
 
-class Noisy(Changed):
+class Noisy(Ticking):
     """Times that say nothing."""
 
     def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
-        for number, taken in enumerate(super().transfer(block)):
-            yield replace(taken, transfer_s=taken.transfer_s * (0.5, 1.0, 2.0)[number * 7 % 3])
+        random = Random(block.seed)
+        for taken in super().transfer(block):
+            yield replace(taken, transfer_s=taken.transfer_s * random.lognormvariate(0.0, 1.0))
 
 
 def test_what_is_undecided_is_measured_until_the_time_is_up(subject: Subject) -> None:
-    class Ticking(Noisy):
-        def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
-            clock.elapsed_s += 1.0
-            return super().transfer(block)
-
     clock = ManualClock()
-    engine = Ticking()
-    found = verify(subject, engine, Terms(40.0, 0, clock))
+    engine = Noisy(clock, 1.0)
+    found = verify(subject, engine, Terms(40.0, clock=clock))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert all("too little is known" in reason for reason in found.reasons)
     assert len(subject.probes) < len(engine.blocks) <= 40
     assert found.seconds == len(engine.blocks)
 
 
-def test_every_shape_is_measured_once_however_late_it_is(subject: Subject) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 2.0])
+def test_too_little_time_is_inconclusive_and_says_how_much_would_do(subject: Subject, seconds: float) -> None:
+    clock = ManualClock()
+    clock.elapsed_s = 4.0  # the start of the engine
+    engine = Ticking(clock, 1.0)
+    found = verify(subject, engine, Terms(4.0 + seconds, 0.0, clock=clock))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert len(engine.blocks) == max(1, seconds)
+    (budget,) = re.findall(r"shapes were not measured, try --budget (\d+)s", found.reasons[0])
+    clock.elapsed_s = 4.0
+    assert verify(subject, Ticking(clock, 1.0), Terms(float(budget), 0.0, clock=clock)).verdict is Verdict.HOLDS
+
+
+def test_a_part_of_the_shapes_may_do_and_the_answer_says_so(subject: Subject) -> None:
+    clock = ManualClock()
+    found = verify(subject, Ticking(clock, 1.0), Terms(6.0, 0.0, clock=clock))
+    assert found.verdict is Verdict.HOLDS
+    assert found.reasons == ("out of time: 6 of 12 shapes were not measured, try --budget 15s",)
+
+
+def test_without_any_time_nothing_is_measured(subject: Subject) -> None:
     engine = Changed()
-    assert _verify(subject, engine, until_s=-1.0).verdict is Verdict.HOLDS
-    assert len(engine.blocks) == len(subject.probes)
+    found = _verify(subject, engine, until_s=-1.0)
+    assert (found.verdict, engine.blocks) == (Verdict.INCONCLUSIVE, [])
+    assert found.reasons == ("out of time: 12 of 12 shapes were not measured, try --budget 5s",)
+
+
+class Renewable(Ticking):
+    """Processes of which some have kernels that take a fifth longer."""
+
+    def __init__(self, clock: ManualClock, slow: Collection[int]) -> None:
+        super().__init__(clock, 0.1)
+        self.process = 0
+        self._slow = slow
+
+    def renew(self) -> None:
+        self.process += 1
+        self._clock.elapsed_s += 1.0
+
+    def transfer(self, block: TransferBlock) -> Iterator[Measurement]:
+        for taken in super().transfer(block):
+            is_kernel = "kernel/warp" in block.candidates[taken.candidate].name
+            yield replace(taken, transfer_s=taken.transfer_s * (1.1 if is_kernel and self.process in self._slow else 1))
+
+
+@pytest.mark.parametrize(
+    ("slow", "budget_s", "verdict", "processes"),
+    [
+        ((), 8.0, Verdict.HOLDS, 1),
+        ((0,), 8.0, Verdict.HOLDS, 2),
+        ((0,), 2.5, Verdict.DRIFTED, 1),  # no time to look elsewhere
+        ((0, 1, 2), 8.0, Verdict.DRIFTED, 2),
+    ],
+)
+def test_a_suspicion_is_looked_at_in_a_fresh_process(
+    subject: Subject, slow: tuple[int, ...], budget_s: float, verdict: Verdict, processes: int
+) -> None:
+    clock = ManualClock()
+    clock.elapsed_s = 1.0
+    engine = Renewable(clock, slow)
+    found = verify(subject, engine, Terms(budget_s, 0.0, clock=clock))
+    assert (found.verdict, 1 + engine.process) == (verdict, processes)
+    assert clock.elapsed_s <= budget_s + 0.1
 
 
 class Small(Changed):

@@ -271,10 +271,9 @@ class RenewableEngine(Protocol):
     """An engine in a process that can be replaced by a fresh one."""
 
     def renew(self) -> None:
-        """Ends the process and starts another one.
+        """Ends the process and starts another one, which may start while the caller goes on.
 
-        Raises:
-            EngineLostError: it does not start.
+        That it does not start is then raised, as an `EngineLostError`, by what is asked of it next.
         """
 
 

@@ -71,9 +71,11 @@ class IsolatedEngine:
         self._place = _ALONE
         self._environment = environment_of(*_ALONE)
         self._worker: Worker | None = None
+        self._begun = False
         self._losses = 0
         self._closed = False
-        self._facts = self._start()
+        self._spawn()
+        self._facts = self._await_start()
 
     @property
     def facts(self) -> DeviceFacts:
@@ -116,11 +118,11 @@ class IsolatedEngine:
     def renew(self) -> None:
         """Ends the child and starts a fresh one, for measurements that want several processes.
 
-        Raises:
-            As the constructor.
+        It starts while the caller goes on. What is asked of the engine next waits for it, and raises what the
+        constructor does.
         """
         self._stop()
-        self._start()
+        self._spawn()
 
     def close(self) -> None:
         """As `Engine.close`; may be called again."""
@@ -191,10 +193,12 @@ class IsolatedEngine:
     def _running(self) -> Worker:
         if self._closed:
             raise EngineLostError("the engine has been closed")
-        if self._worker is not None and not self._worker.alive:
+        if self._begun and self._worker is not None and not self._worker.alive:
             self._count(Loss(Status.CRASHED, "the engine process was ended between two blocks"))
         if self._worker is None:
-            self._start()
+            self._spawn()
+        if not self._begun:
+            self._await_start()
         assert self._worker is not None
         return self._worker
 
@@ -208,9 +212,15 @@ class IsolatedEngine:
         self._stop()
         self._place, self._environment = place, environment
 
-    def _start(self) -> DeviceFacts:
+    def _spawn(self) -> None:
+        self._worker, self._begun = Worker(self._factory, self._environment), False
+
+    def _await_start(self) -> DeviceFacts:
+        """Waits until the child has made its engine; one that dies over it is replaced."""
         while True:
-            self._worker = Worker(self._factory, self._environment)
+            if self._worker is None:
+                self._spawn()
+            assert self._worker is not None
             try:
                 reply = self._worker.receive(self._timeouts.start_s)
             except ChildLostError as lost:
@@ -222,6 +232,7 @@ class IsolatedEngine:
                 self._drop()
                 raise
             if isinstance(reply, DeviceFacts):
+                self._begun = True
                 return reply
             self._drop()
             raise reply.error() if isinstance(reply, Failure) else RemoteError(f"not a beginning: {reply!r}")
@@ -244,6 +255,8 @@ class IsolatedEngine:
             self._worker = None
 
     def _stop(self) -> None:
-        if self._worker is not None:
+        if not self._begun:
+            self._drop()  # which would first finish starting
+        elif self._worker is not None:
             self._worker.stop(self._timeouts.close_s)
             self._worker = None

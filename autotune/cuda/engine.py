@@ -27,7 +27,7 @@ from pega_tune.autotune.serving import Segment, ServingBlock
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.staged import staged
-from pega_tune.kernels.batch_probe import probe_batch
+from pega_tune.kernels.batch_memory import remembered_batch
 from pega_tune.kernels.closing import Closing
 from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.compiling import kernel_digest
@@ -76,7 +76,7 @@ class CudaEngine(Closing):
             uuid: the device, as `list_devices` names it.
             max_device_bytes: most device memory to hold; None leaves it to what is free.
             max_host_bytes: most pinned host memory to hold; None leaves it to what is free.
-            cache: of compiled copy kernels.
+            cache: of compiled copy kernels, and of what is known to work.
 
         Raises:
             DeviceError: the device is gone or unusable, its kernels cannot be compiled, or there is too little memory.
@@ -84,7 +84,8 @@ class CudaEngine(Closing):
         if config.ENABLE_CUDASIM:
             raise DeviceError("numba's CUDA simulator is on, which moves no bytes", "unset NUMBA_ENABLE_CUDASIM")
         ordinal, self._facts, self._bus_id = _find(uuid)
-        batch = probe_batch(ordinal)  # in a process that is gone before anybody looks who else is on the device
+        # In a process that is gone before anybody looks who else is on the device.
+        batch = remembered_batch(ordinal, self._facts, cache)
         with contextlib.ExitStack() as stack:
             self._telemetry = Telemetry(self._bus_id, uuid)
             stack.callback(self._telemetry.close)

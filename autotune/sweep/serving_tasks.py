@@ -21,15 +21,15 @@ from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.terms import Colocation
 from pega_tune.profiles.store.records import BlockRecord
 
-# For the estimate before anything has run; it is scaled by what blocks take. Source: H200, 2026-11-30, a `standard`
-# sweep of abf6711. The period is a mean over plans and baseline: copy engines take 30 to 50 ms for 16,384 ranges.
+# For the estimate before anything has run; it is scaled by what blocks take. Source: H200, 2026-12-01, `standard`
+# sweeps of 8a39189, in which each process began by trying batched copies. The period is a mean over plans and baseline.
 PERIOD_S: Final = 0.026
 SMALL_PERIOD_S: Final = 0.018
 SMALL_BYTES: Final = 32 << 20  # moved in a fraction of a decode step
 DECODE_START_S: Final = 3.0
 SAME_CONTEXT_START_S: Final = 1.0  # the process is there, and has loaded the compiler
-PROCESS_START_S: Final = 6.0
-VERIFY_S: Final = 0.1
+PROCESS_START_S: Final = 5.0
+VERIFY_S: Final = 0.2  # and warming up
 
 
 class NothingToCompareError(DeviceError):

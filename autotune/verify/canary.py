@@ -151,6 +151,7 @@ class _Canary:
         if late or self._process == _PROCESSES or not isinstance(self._engine, RenewableEngine):
             return False
         self._engine.renew()
+        self._engine.capabilities()  # waits until it is there, so that no shape seems to take as long
         self._process += 1
         return True
 

@@ -23,6 +23,7 @@ from tests.helpers.engines import (
     FailingFactory,
     MisbehavingFactory,
     Misdeed,
+    OnceFactory,
     SleepingFactory,
     transfer_block,
     wait_for,
@@ -242,6 +243,24 @@ def test_renewing_gives_another_process_with_the_same_device(start: Start) -> No
     assert engine.pid not in (None, before)
     assert engine.facts == facts
     assert _measured(list(engine.transfer(transfer_block()))) == {0, 1, 2, 3}
+
+
+def test_renewing_does_not_wait_for_the_start_and_the_next_question_does(tmp_path: Path) -> None:
+    engine = IsolatedEngine(OnceFactory(tmp_path / "began"), Timeouts(start_s=5.0))
+    before = engine.pid
+    engine.renew()
+    assert engine.pid not in (None, before)
+    with pytest.raises(EngineLostError, match="does not start: no answer within 5 s"):
+        engine.capabilities()
+    engine.close()
+    assert multiprocessing.active_children() == []
+
+
+def test_a_child_that_still_starts_is_ended_at_once_when_nobody_wants_it(tmp_path: Path) -> None:
+    engine = IsolatedEngine(OnceFactory(tmp_path / "began"), Timeouts(close_s=1000))
+    engine.renew()
+    engine.close()  # would wait for an hour until it has started
+    assert multiprocessing.active_children() == []
 
 
 def test_close_reaps_the_child_and_is_final(start: Start) -> None:

@@ -2,7 +2,7 @@ import pytest
 
 from pega_tune.autotune.engine import TransferBlock
 from pega_tune.autotune.layouts import NamedLayout
-from pega_tune.autotune.sweep.confirm_tasks import BLOCK_S, plan_confirmation
+from pega_tune.autotune.sweep.confirm_tasks import BLOCK_S, CANONICAL_BLOCK_S, plan_confirmation
 from pega_tune.autotune.sweep.events import ROOM
 from pega_tune.autotune.sweep.keys import block_key, block_seed, confirms, final_key, is_final, survey_key
 from pega_tune.autotune.sweep.planner import PlannedBlock, plan_sweep
@@ -118,7 +118,8 @@ def test_no_more_shapes_are_measured_again_than_there_are() -> None:
     planned = list(plan_confirmation(few, PRESETS[0].confirm, 7, learner))
     keys = ["confirm/h2d/1", "confirm/h2d/2", "confirm/h2d/3", "confirm/d2h/1", "confirm/both/strided/1"]
     assert [one.key for one in planned] == keys
-    assert [one.estimate_s > BLOCK_S for one in planned] == [True, False, False, False, False]
+    assert [one.start_s > 0 for one in planned] == [True, False, False, False, False]
+    assert [one.estimate_s - one.start_s for one in planned] == pytest.approx([*(BLOCK_S,) * 4, CANONICAL_BLOCK_S])
     assert len({one.process for one in planned}) == 1
 
 

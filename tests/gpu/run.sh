@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs one part of the GPU lane and keeps what it printed. No part takes longer than 9 minutes.
-#   tests/gpu/run.sh tests|copies|engine1..engine4|serving-PART|policy-PART|verify-PART|sweep|standard|exhaustive|sanitizer OUT [COMMIT]
+#   tests/gpu/run.sh tests|copies|engine1..engine4|serving-PART|policy-PART|verify-PART|sweep|standard|exhaustive|batches|sanitizer OUT [COMMIT]
 #     tests      the tests marked gpu
 #     copies     the copy kernels against contiguous DMA (tests/gpu/acceptance.py)
 #     engineN    part N of what the transfer engine must reach (tests/gpu/acceptance_engine.py)
@@ -13,6 +13,7 @@
 #                with the database of DB, or of OUT/verify.db; DEVICE is passed on
 #     sweep      a quick sweep into a new database, and what Auto answers from it
 #     exhaustive every plan at a few transfers, without decode, as a recording: OUT/exhaustive.jsonl.gz
+#     batches    batched copies by the copies of a call, from one thread and from two (tests/gpu/batch_calls.py)
 #     sanitizer  compute-sanitizer memcheck and initcheck over the tests that provoke no driver error
 set -uo pipefail
 part=$1 out=$2 commit=${3:-$(git rev-parse --verify -q HEAD)}
@@ -32,6 +33,11 @@ keep() {
     exit "$status"
   } | tee -a "$out/$part.log"
   return "${PIPESTATUS[0]}"
+}
+
+# The sweep that a program with its database, "$@", began last.
+newest_sweep() {
+  "$@" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])'
 }
 
 tests() {
@@ -63,11 +69,14 @@ verify() {
 }
 
 standard() {
-  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 options=()
+  local tune=("$python" -m pega_tune --db "$out/profiles.db") failed=0 options=() command sweep
   if [ "${1:-}" = mps ]; then options=(,mps --start-mps --budget 8m); fi
-  keep 530 "${tune[@]}" sweep --preset standard --colocation "time-sliced,same-context${options[0]:-}" \
-    "${options[@]:1}" --json || failed=1
-  "${tune[@]}" sweeps show --json "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')" >"$out/sweep.json"
+  command=(sweep --preset standard --colocation "time-sliced,same-context${options[0]:-}" "${options[@]:1}")
+  keep 530 "${tune[@]}" "${command[@]}" --json || failed=1
+  sweep=$(newest_sweep "${tune[@]}")
+  "${tune[@]}" sweeps show --json "$sweep" >"$out/sweep.json"
+  keep 60 "${tune[@]}" sweeps export --output "$out/$part.jsonl.gz" --commit "$commit" \
+    --command "pega-tune ${command[*]}" "$sweep" || failed=1
   return "$failed"
 }
 
@@ -90,8 +99,16 @@ exhaustive() {
   status=$?
   if [ "$status" != 5 ]; then return 1; fi  # finished; the profile of such a sweep is a draft
   keep 60 "${tune[@]}" sweeps export --output "$out/exhaustive.jsonl.gz" --commit "$commit" \
-    --command "pega-tune sweep --exhaustive" \
-    "$("${tune[@]}" sweeps list --json | "$python" -c 'import json, sys; print(json.load(sys.stdin)["sweeps"][0]["sweep"])')"
+    --command "pega-tune sweep --exhaustive" "$(newest_sweep "${tune[@]}")"
+}
+
+batches() {
+  local size ranges bytes rounds
+  for size in "16384 4096 9" "1024 65536 31"; do
+    read -r ranges bytes rounds <<<"$size"
+    keep 120 "$python" tests/gpu/batch_calls.py --ranges "$ranges" --range-bytes "$bytes" --rounds "$rounds" \
+      --copies 64,128,256,512,1024 || return 1
+  done
 }
 
 sanitizer() {
@@ -111,7 +128,7 @@ sanitizer() {
 }
 
 case $part in
-  tests | copies | sweep | standard | exhaustive | sanitizer) "$part" ;;
+  tests | copies | sweep | standard | exhaustive | batches | sanitizer) "$part" ;;
   standard-mps) standard mps ;;
   serving-*) serving "${part#serving-}" ;;
   policy-*) policy "${part#policy-}" ;;

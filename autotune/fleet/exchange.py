@@ -174,7 +174,7 @@ def _retire_alike(fleet: Store, local: Store) -> tuple[str, ...]:
         theirs = retired.get(mine.profile_id)
         if theirs is None or mine.state is not ProfileState.PUBLISHED or theirs.digest != mine.digest:
             continue
-        why = "; ".join(theirs.reasons)
+        why = theirs.reasons[0] if theirs.reasons else "no reason is given"
         local.retire(mine.profile_id, f"in the fleet, {why}"[:LONGEST_REASON])
         notes.append(f"profile {mine.profile_id}, which was here, is retired in the fleet, and now here ({why})")
     return tuple(notes)

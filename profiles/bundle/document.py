@@ -62,7 +62,7 @@ class Bundle:
         profile_id: its id.
         sweep_id: where it was learnt.
         state: published profiles alone are used.
-        reasons: why it is not published; empty if it is.
+        reasons: why it is not published; if it is, what it knows nothing of.
         created_at: aware, UTC.
         device: facts of the device it is for.
         kernel_digest, method_version: of its sweep.

@@ -1,5 +1,6 @@
 """Profiles taken out of use, and out of the database, inside a transaction that the caller holds."""
 
+import json
 from datetime import datetime
 
 from sqlalchemy import delete, exists, select
@@ -15,7 +16,7 @@ LONGEST_REASON = 500
 
 
 def retire(session: Session, profile_id: str, reason: str, now: datetime) -> bool:
-    """Makes a published profile a retired one; False if it was already.
+    """Makes a published profile a retired one, and says so in front of its reasons; False if it was already.
 
     Raises:
         NotFoundError: there is no such profile, or more than one.
@@ -29,7 +30,7 @@ def retire(session: Session, profile_id: str, reason: str, now: datetime) -> boo
     _require_was_published(row)
     when = f"retired on {now:%Y-%m-%d}"
     row.state = str(ProfileState.RETIRED)
-    row.reasons = encode_json([f"{when}: {reason}" if reason else when], "profile.reasons")
+    row.reasons = _reasons(f"{when}: {reason}" if reason else when, *json.loads(row.reasons))
     return True
 
 
@@ -44,7 +45,7 @@ def unretire(session: Session, profile_id: str) -> bool:
     if row.state == ProfileState.PUBLISHED:
         return False
     _require_was_published(row)
-    row.state, row.reasons = str(ProfileState.PUBLISHED), encode_json((), "profile.reasons")
+    row.state, row.reasons = str(ProfileState.PUBLISHED), _reasons(*json.loads(row.reasons)[1:])
     return True
 
 
@@ -69,6 +70,10 @@ def remove(session: Session, profile_id: str) -> None:
         ~exists(select(models.Profile.profile_id).where(models.Profile.sweep_id == sweep_id)),
     )
     session.execute(delete(models.Sweep).where(*stands_for_one))
+
+
+def _reasons(*reasons: str) -> str:
+    return encode_json(reasons, "profile.reasons")
 
 
 def _found(session: Session, profile_id: str) -> models.Profile:

@@ -119,10 +119,11 @@ class IsolatedEngine:
         """Ends the child and starts a fresh one, for measurements that want several processes.
 
         It starts while the caller goes on. What is asked of the engine next waits for it, and raises what the
-        constructor does.
+        constructor does. One that was a client of MPS is only ended: what is asked next says where the fresh one lives.
         """
         self._stop()
-        self._spawn()
+        if self._place == _ALONE:
+            self._spawn()
 
     def close(self) -> None:
         """As `Engine.close`; may be called again."""

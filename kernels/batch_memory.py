@@ -2,9 +2,8 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
-from typing import Final
+from typing import TypeAlias
 
 from pega_tune.kernels.batch_call import BatchSignature
 from pega_tune.kernels.batch_probe import BatchSupport, probe_batch
@@ -12,8 +11,7 @@ from pega_tune.kernels.compile_cache import CompileCache
 from pega_tune.kernels.compile_key import sources_digest
 from pega_tune.kernels.facts import DeviceFacts
 
-# Processes that these tell apart see other devices under an ordinal, or are clients of an MPS daemon.
-_VARIABLES: Final = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_MPS_PIPE_DIRECTORY")
+Environment: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class _NoSupportError(Exception):
@@ -25,13 +23,18 @@ class _NoSupportError(Exception):
 
 
 def remembered_batch(
-    ordinal: int, facts: DeviceFacts, cache: CompileCache, probe: Callable[[int], BatchSupport] = probe_batch
+    ordinal: int,
+    facts: DeviceFacts,
+    environment: Environment,
+    cache: CompileCache,
+    probe: Callable[[int], BatchSupport] = probe_batch,
 ) -> BatchSupport:
     """As `probe_batch`, but what has worked once on a device, with the same driver and sources, is not tried again.
 
     Args:
         ordinal: index of the device in CUDA's order.
         facts: of it.
+        environment: variables on which it depends, which device has the ordinal and who is a client of MPS among them.
         cache: where to look first, and to keep that it works.
         probe: tries it.
     """
@@ -43,13 +46,13 @@ def remembered_batch(
         return support.signature.encode()
 
     try:
-        kept = cache.kept(lambda: _name(facts), find)
+        kept = cache.kept(lambda: _name(facts, environment), find)
     except _NoSupportError as error:
         return error.support
     return BatchSupport(True, BatchSignature(kept.decode()))
 
 
-def _name(facts: DeviceFacts) -> str:
-    staleness, variables = facts.staleness, {name: os.environ.get(name) for name in _VARIABLES}
-    parts = facts.uuid, staleness.driver, staleness.cuda, staleness.host_kernel, variables, sources_digest()
+def _name(facts: DeviceFacts, environment: Environment) -> str:
+    staleness = facts.staleness
+    parts = facts.uuid, staleness.driver, staleness.cuda, staleness.host_kernel, environment, sources_digest()
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest() + ".batch"

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 MAX_FILES: Final = 120
-"""Files that are kept, the latest used: five times the PTX and the machine code of 12 kernels, as there are for each
-kind of GPU, release and compiler. The largest is some 100 KB."""
+"""Files that are kept, the latest used: four times the PTX and the machine code of 13 kernels and two notes, as there
+are for each kind of GPU, release and compiler. The largest is some 100 KB."""
 
 _OWNER_ONLY: Final = 0o700
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH

@@ -17,6 +17,7 @@ from pega_tune.kernels.native import native
 from pega_tune.kernels.ranges import Addresses
 
 POISON: Final = 0xC3
+_POISON: Final = np.uint8(POISON)
 
 _MAX_THREADS: Final = 8
 _WORD_BYTES: Final = 8
@@ -69,8 +70,12 @@ class Comparer(Closing):
 
     def trespass(self, destination: NDArray[np.uint8], gaps: Gaps) -> str:
         """The first byte outside the ranges that is no longer poison; empty if there is none."""
-        offset = int(_first_write(destination, gaps.begins, gaps.ends, np.uint8(POISON)))
-        return "" if offset < 0 else f"a byte outside the ranges was written, at offset {offset}"
+        found = self._each(
+            len(gaps.begins),
+            lambda begin, end: int(_first_write(destination, gaps.begins[begin:end], gaps.ends[begin:end], _POISON)),
+        )
+        offset = next((offset for offset in found if offset >= 0), None)
+        return "" if offset is None else f"a byte outside the ranges was written, at offset {offset}"
 
     def _each(self, length: int, work: Callable[[int, int], int | None]) -> list[int]:
         """Runs `work(begin, end)` over pieces of `range(length)`; their results in order."""
@@ -123,7 +128,13 @@ def _first_difference(
 def _first_write(slab: NDArray[np.uint8], begins: Addresses, ends: Addresses, poison: np.uint8) -> int:
     """Offset of the first byte between `begins` and `ends` that is not poison, or -1."""
     for i in range(begins.shape[0]):
-        for j in range(np.int64(begins[i]), np.int64(ends[i])):
-            if slab[j] != poison:
-                return j
+        begin, end = np.int64(begins[i]), np.int64(ends[i])
+        gap = slab[begin:end]
+        strange = np.uint8(0)
+        for j in range(end - begin):
+            strange |= gap[j] ^ poison
+        if strange:
+            for j in range(end - begin):
+                if gap[j] != poison:
+                    return int(begin) + j
     return -1

@@ -29,6 +29,7 @@ from pega_tune.kernels.backends.base import UnsupportedPlanError
 from pega_tune.kernels.backends.staged import staged
 from pega_tune.kernels.batch_memory import remembered_batch
 from pega_tune.kernels.closing import Closing
+from pega_tune.kernels.compile_ahead import compile_ahead
 from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.compiling import kernel_digest
 from pega_tune.kernels.context import PrimaryContext
@@ -45,6 +46,7 @@ from pega_tune.kernels.span_memory import DeviceSpans
 from pega_tune.kernels.spans import SpanRecorder
 from pega_tune.kernels.stream import effective_priorities, priority_range
 from pega_tune.kernels.telemetry import Telemetry
+from pega_tune.profiles.policy.settings import environment_record
 
 # Slabs are rounded up and have guards; without this much less, a block that just fits would not.
 _ROUNDING_BYTES: Final = 16 << 20
@@ -84,8 +86,9 @@ class CudaEngine(Closing):
         if config.ENABLE_CUDASIM:
             raise DeviceError("numba's CUDA simulator is on, which moves no bytes", "unset NUMBA_ENABLE_CUDASIM")
         ordinal, self._facts, self._bus_id = _find(uuid)
+        compile_ahead(self._facts.identity.compute_capability, cache)
         # In a process that is gone before anybody looks who else is on the device.
-        batch = remembered_batch(ordinal, self._facts, cache)
+        batch = remembered_batch(ordinal, self._facts, environment_record().variables, cache)
         with contextlib.ExitStack() as stack:
             self._telemetry = Telemetry(self._bus_id, uuid)
             stack.callback(self._telemetry.close)

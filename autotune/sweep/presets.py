@@ -139,7 +139,7 @@ PRESETS = (
     ),
     Preset(
         name="standard",
-        budget_s=288.0,
+        budget_s=285.0,
         octaves=2,
         sparse_bytes=16 * MIB,
         stride=5,

@@ -21,15 +21,17 @@ from pega_tune.profiles.policy.choose import DEFAULT_PERIOD_S
 from pega_tune.profiles.policy.terms import Colocation
 from pega_tune.profiles.store.records import BlockRecord
 
-# For the estimate before anything has run; it is scaled by what blocks take. Source: H200, 2026-12-01, `standard`
-# sweeps of 8a39189, in which each process began by trying batched copies. The period is a mean over plans and baseline.
+# For the estimate before anything has run; it is scaled by what blocks take. Source: H200, 2026-12-01, two `standard`
+# sweeps of 8a39189, less what has been taken out of them since: each start tried batched copies, by a guess 1.1 s. The
+# period is a mean over plans and baseline.
 PERIOD_S: Final = 0.026
 SMALL_PERIOD_S: Final = 0.018
 SMALL_BYTES: Final = 32 << 20  # moved in a fraction of a decode step
-DECODE_START_S: Final = 3.0
-SAME_CONTEXT_START_S: Final = 1.0  # the process is there, and has loaded the compiler
-PROCESS_START_S: Final = 5.0
-VERIFY_S: Final = 0.2  # and warming up
+DECODE_START_S: Final = 2.1
+SAME_CONTEXT_START_S: Final = 0.6  # the process is there, and has loaded the compiler
+PROCESS_START_S: Final = 2.2
+SETUP_S: Final = 0.3
+VERIFY_S: Final = 0.15  # and warming up
 
 
 class NothingToCompareError(DeviceError):
@@ -72,7 +74,7 @@ class PlannedServing:
         count = self.preset.finalists if self.process else self.preset.candidates
         rounds = self.preset.final_rounds if self.process else self.preset.rounds
         period_s = SMALL_PERIOD_S if self.shape.moved_bytes <= SMALL_BYTES else PERIOD_S
-        return self.start_s + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * period_s
+        return self.start_s + SETUP_S + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * period_s
 
     def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:
         """Runs it.
@@ -178,10 +180,15 @@ def _finals(surveys: Sequence[PlannedServing]) -> Iterator[PlannedServing]:
 
 
 def _with_starts(tasks: Iterable[PlannedServing]) -> Iterator[PlannedServing]:
-    """The tasks, in their order; an engine keeps its decode from one block to the next, in one process and place."""
-    process, place = 0, None
+    """The tasks, in their order; an engine keeps its decode from one block to the next, in one process and place.
+
+    Who is a client of MPS was born one, so that each change of that takes a process, too.
+    """
+    process, place = 0, Colocation.IDLE
     for task in tasks:
-        start_s = PROCESS_START_S if task.process != process else 0.0
+        start_s = 0.0
+        if task.process != process or (task.colocation != place and Colocation.MPS in (task.colocation, place)):
+            start_s += PROCESS_START_S
         if (task.process, task.colocation) != (process, place):
             start_s += SAME_CONTEXT_START_S if task.colocation is Colocation.SAME_CONTEXT else DECODE_START_S
         yield replace(task, start_s=start_s)

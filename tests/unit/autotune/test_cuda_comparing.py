@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from pega_tune.autotune.cuda.comparing import POISON, Comparer
 from pega_tune.autotune.cuda.layout import GUARD_BYTES, Layout, equal_ranges, odd_ranges
+from pega_tune.autotune.layouts import NamedLayout
 from pega_tune.kernels.shape import TransferShape
 
 Bytes = NDArray[np.uint8]
@@ -91,3 +92,13 @@ def test_every_byte_between_the_ranges_is_watched(comparer: Comparer) -> None:
         assert comparer.trespass(device, gaps) == f"a byte outside the ranges was written, at offset {offset}"
         device[offset] = kept
     assert comparer.trespass(device, gaps) == ""
+
+
+def test_the_first_of_several_bytes_between_the_ranges_is_named(comparer: Comparer) -> None:
+    layout = equal_ranges(TransferShape(1000, 1000 * 64), 2, NamedLayout.parse("strided"))
+    _, device = _moved(comparer, layout)
+    gaps = layout.device_gaps()
+    assert len(gaps.begins) == 1001
+    for index in (900, 30, 500):
+        device[int(gaps.begins[index]) + 5] = 0
+    assert comparer.trespass(device, gaps).endswith(f"at offset {int(gaps.begins[30]) + 5}")

@@ -12,6 +12,7 @@ from pega_tune.kernels.compile_cache import NO_CACHE, CompileCache
 from pega_tune.kernels.facts import DeviceFacts
 from tests.helpers.bundles import DEVICE as FACTS
 
+ENVIRONMENT = (("CUDA_VISIBLE_DEVICES", "0"),)
 WORKS = BatchSupport(True, BatchSignature.V2)
 
 
@@ -35,21 +36,21 @@ def cache(tmp_path: Path) -> CompileCache:
 
 def test_what_has_worked_is_not_tried_again(cache: CompileCache) -> None:
     probe = Probe(WORKS)
-    assert [remembered_batch(3, FACTS, cache, probe) for _ in range(3)] == [WORKS] * 3
+    assert [remembered_batch(3, FACTS, ENVIRONMENT, cache, probe) for _ in range(3)] == [WORKS] * 3
     assert probe.asked == 1
 
 
 def test_what_has_not_worked_is_tried_again(cache: CompileCache) -> None:
     refused = BatchSupport.no("the probe was killed by SIGSEGV")
     probe = Probe(refused, refused, WORKS)
-    assert [remembered_batch(3, FACTS, cache, probe) for _ in range(4)] == [refused, refused, WORKS, WORKS]
+    assert [remembered_batch(3, FACTS, ENVIRONMENT, cache, probe) for _ in range(4)] == [refused, refused, WORKS, WORKS]
     assert probe.asked == 3
 
 
 def test_nothing_is_remembered_without_a_cache() -> None:
     probe = Probe(WORKS)
     for _ in range(2):
-        assert remembered_batch(3, FACTS, NO_CACHE, probe) == WORKS
+        assert remembered_batch(3, FACTS, ENVIRONMENT, NO_CACHE, probe) == WORKS
     assert probe.asked == 2
 
 
@@ -64,13 +65,12 @@ def test_nothing_is_remembered_without_a_cache() -> None:
 def test_another_device_or_driver_is_tried_for_itself(cache: CompileCache, other: DeviceFacts) -> None:
     probe = Probe(WORKS)
     for facts in (FACTS, other):
-        remembered_batch(3, facts, cache, probe)
+        remembered_batch(3, facts, ENVIRONMENT, cache, probe)
     assert probe.asked == 2
 
 
-def test_a_client_of_a_daemon_is_tried_for_itself(cache: CompileCache, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_of_a_daemon_is_tried_for_itself(cache: CompileCache) -> None:
     probe = Probe(WORKS)
-    for directory in ("/run/one", "/run/two"):
-        monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", directory)
-        remembered_batch(3, FACTS, cache, probe)
-    assert probe.asked == 2
+    for directory in (None, "/run/one", "/run/two"):
+        remembered_batch(3, FACTS, (("CUDA_MPS_PIPE_DIRECTORY", directory),), cache, probe)
+    assert probe.asked == 3

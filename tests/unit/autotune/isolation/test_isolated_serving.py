@@ -138,6 +138,17 @@ def test_a_child_that_is_replaced_keeps_its_environment(start: Start, tmp_path: 
     assert [value for _, _, value in _log(tmp_path)] == ["mps-None", "mps-None"]
 
 
+def test_a_client_of_mps_is_renewed_where_the_next_block_runs(start: Start, tmp_path: Path) -> None:
+    engine = start(environment_of=named_environment)
+    for colocation in (Colocation.MPS, Colocation.MPS, Colocation.TIME_SLICED):
+        list(engine.beside_decode(serving_block(colocation)))
+        engine.renew()
+        assert (engine.pid is None) == (colocation is Colocation.MPS)  # which would be no place for the next one
+    log = _log(tmp_path)
+    assert [value for _, _, value in log] == ["mps-None", "mps-None", "-"]
+    assert len({pid for _, pid, _ in log}) == 3
+
+
 def test_without_mps_such_a_block_is_refused_and_the_next_one_runs(start: Start) -> None:
     engine = start()
     first = engine.pid

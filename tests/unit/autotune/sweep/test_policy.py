@@ -191,6 +191,7 @@ CLOSE = [kernel(Variant.BLOCK, grid, 256, p) for grid in (2, 4) for p in (0, -5)
 
 @given(st.lists(st.floats(1.0, 1.05), min_size=len(CLOSE), max_size=len(CLOSE)))
 @settings(max_examples=40)
+@example([1.046875, 1.02015, 1.0, 1.0])  # which is 1.02 in a table
 @example([1.03, 1.03, 1.018, 1.0])  # the margin applied from the second to the first would be applied twice
 def test_plans_that_are_close_cost_one_margin_at_most(factors: list[float]) -> None:
     shape = TransferShape(16, 16 * 4096, Direction.H2D)
@@ -198,7 +199,8 @@ def test_plans_that_are_close_cost_one_margin_at_most(factors: list[float]) -> N
     table = _table(compile_policy([block(shape, [cell(plan, [s] * 7) for plan, s in times.items()])]))
     chosen = choose(table.look_up(16, 4096), Demand(Objective.THROUGHPUT), table.margin).option.plan
     assert isinstance(chosen, CopyPlan)
-    assert times[chosen] <= min(times.values()) * (1 + table.margin) * (1 + 1e-9)
+    # Tables keep four digits of each of the two times.
+    assert times[chosen] <= min(times.values()) * (1 + table.margin) * (1 + 1e-3)
 
 
 def test_a_device_like_an_h200_gets_the_known_answers(simulated: list[BlockRecord]) -> None:

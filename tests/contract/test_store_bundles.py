@@ -19,21 +19,8 @@ from pega_tune.profiles.store.errors import ImportConflictError, SweepRunningErr
 from pega_tune.profiles.store.records import SweepState
 from pega_tune.profiles.store.store import Store
 from tests.helpers.bundles import DEVICE, SIMULATED, bundle, table
-from tests.helpers.places import Place, server_place
+from tests.helpers.places import Place
 from tests.helpers.store import block_record, host_view, profile_record, sqlite_url, sweep_record
-
-
-@pytest.fixture(params=("sqlite", "postgresql"))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "postgresql":
-        return server_place(request.getfixturevalue("postgresql"))
-    return Place(sqlite_url(tmp_path / "store.db"))
-
-
-@pytest.fixture
-def store(place: Place) -> Iterator[Store]:
-    with Store.open(place.url, host=host_view()) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Profiles that are taken out of use, or out of the database."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,21 +12,8 @@ from pega_tune.profiles.store.errors import ImportConflictError, NotFoundError, 
 from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord
 from pega_tune.profiles.store.store import Store
 from tests.helpers.bundles import DEVICE, bundle, table
-from tests.helpers.places import Place, server_place
+from tests.helpers.places import Place
 from tests.helpers.store import NOW, block_record, host_view, profile_record, sqlite_url, sweep_record
-
-
-@pytest.fixture(params=("sqlite", "postgresql"))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "postgresql":
-        return server_place(request.getfixturevalue("postgresql"))
-    return Place(sqlite_url(tmp_path / "store.db"))
-
-
-@pytest.fixture
-def store(place: Place) -> Iterator[Store]:
-    with Store.open(place.url, host=host_view()) as opened:
-        yield opened
 
 
 def test_a_retired_profile_keeps_all_but_its_state(store: Store) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,15 +12,8 @@ from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord
 from pega_tune.profiles.store.store import Store
 from pega_tune.profiles.store.verdicts import checks_of
 from tests.helpers.bundles import DEVICE, bundle
-from tests.helpers.places import Place, server_place
-from tests.helpers.store import NOW, host_view, in_processes, sqlite_url
-
-
-@pytest.fixture(params=("sqlite", "postgresql"))
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "postgresql":
-        return server_place(request.getfixturevalue("postgresql"))
-    return Place(sqlite_url(tmp_path / "store.db"))
+from tests.helpers.places import Place
+from tests.helpers.store import NOW, host_view, in_processes
 
 
 @pytest.fixture

@@ -58,7 +58,7 @@ def named_file(path: Path) -> Path:
         UsageError: it is one of these.
     """
     if path == Path():
-        raise UsageError("an empty text names no file", "name one")
+        raise UsageError("an empty text, or a dot, names no file", "name one")
     require_file_name(str(path))
     return path
 

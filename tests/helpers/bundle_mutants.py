@@ -5,6 +5,7 @@ import random
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator
+from copy import deepcopy
 from typing import Any
 
 from tests.helpers.bundles import sealed, with_tables
@@ -128,9 +129,9 @@ def _damage(choose: random.Random, document: dict[str, Any]) -> None:
     elif kind == 3 and isinstance(inner, list):
         inner.insert(key, json.loads(_dumped(inner[key])))
     elif kind == 3:
-        inner[choose.choice(("more", "", "schema", *STEERING))] = choose.choice(ODD)
+        inner[choose.choice(("more", "", "schema", *STEERING))] = deepcopy(choose.choice(ODD))
     else:
-        inner[key] = choose.choice(ODD)
+        inner[key] = deepcopy(choose.choice(ODD))  # which later damage may change
 
 
 def _near(choose: random.Random, value: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.units import format_age, format_size
-from pega_tune.kernels.plan import CopyPlan
+from pega_tune.kernels.plan import CopyPlan, PlanPair
 from pega_tune.profiles.policy.explain import counted, format_duration
 from pega_tune.profiles.policy.terms import Colocation, Evidence, Hint, Tier
 
@@ -58,6 +58,7 @@ def _fields(explanation: Explanation, terms: Terms) -> list[str]:
     return fields(
         [
             *plans,
+            ("fused", "load and save share each launch" if isinstance(plan, PlanPair) and plan.fused else ""),
             *_predicted(decision, terms),
             ("budget met", _budget_met(decision, terms.period_s)),
             ("decode", f"{_colocation(decision, terms)}, evidence {decision.evidence}"),

@@ -18,6 +18,8 @@ DEFAULT_BUDGET = 0.10
 DEFAULT_PERIOD_S = 0.050
 MAX_ITL_COST = 0.01  # mean inter-token latency that `balanced` may cost, as a fraction
 
+_UNKNOWN = "what it costs decode is not known well enough"
+
 BY_SIMPLICITY = (Backend.DIRECT, Backend.BATCH, Backend.PITCHED, Backend.KERNEL, Backend.STAGED)
 """Backends, the simplest first: ties go to it."""
 
@@ -110,10 +112,10 @@ def promise_of(demand: Demand) -> tuple[Callable[[Option], bool], str]:
 def _without_evidence(options: Sequence[Option], demand: Demand, margin: float) -> Choice:
     """Copy engines leave the SMs to decode, so a tail objective without evidence goes to them, `direct` first."""
     if demand.objective is Objective.BALANCED:
-        reason = "takes the least time, within the noise; what it costs decode was not measured"
+        reason = f"takes the least time, within the noise; {_UNKNOWN}"
         return Choice(_fastest(options, margin), False, Evidence.NONE, reason)
     gentlest = min(options, key=lambda option: (*burden(option.plan), _latency(option), option.plan.key))
-    return Choice(gentlest, False, Evidence.NONE, "holds the fewest threads; what it costs decode was not measured")
+    return Choice(gentlest, False, Evidence.NONE, f"holds the fewest threads; {_UNKNOWN}")
 
 
 def _fastest(options: Sequence[Option], margin: float) -> Option:

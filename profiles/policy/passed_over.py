@@ -21,7 +21,7 @@ def passed_over(option: Option, chosen: Chosen) -> str:
         tail = demand.objective is not Objective.BALANCED
         return _heavier(option, choice.option) if tail else _slower(option, chosen)
     if evidence_of(option) is Evidence.NONE:
-        return "is not known to be easy on decode, as that was not measured"
+        return "is not known to be easy on decode"
     return _harder(option, chosen)
 
 

@@ -1,7 +1,7 @@
 """What decode may suffer from in a plan: its kernels on the SMs, and its bytes on the copy engines."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import numpy as np
@@ -59,9 +59,11 @@ class Burdens:
         launches: kernels one after the other, in the direction that has more of them.
         span_s: kernel-resident time in seconds.
         sm_s: SM-seconds.
-        queue_s: seconds that a copy engine takes for what is enqueued on it without waiting, a single command at least.
-        backlog_s: seconds that a copy engine may be at work without a rest: all the bytes at link speed, at the most,
-            where nobody waits for the end of a command before the next one is enqueued.
+        command_s: seconds that a copy engine takes for the largest single command.
+        backlog_s: seconds for which a copy engine may have a command at every time: all of the transfer, where nobody
+            waits for the end of a command before the next one is enqueued, even if the host enqueues them slowly. On an
+            H200 256 ranges of 16 KiB, which are 76 us of bytes in 1.08 ms, kept decode waiting for 0.6 ms in every
+            colocation, and 1024 of them for up to 2.2 ms of 4.3 (tests/data/h200/8a39189, `direct`).
         engine_s: transfer time in seconds if copy engines move some of it, else 0.
         moving_s: seconds of that for which their bytes are under way, at link speed.
     """
@@ -71,33 +73,37 @@ class Burdens:
     launches: Array
     span_s: Array
     sm_s: Array
-    queue_s: Array
+    command_s: Array
     backlog_s: Array
     engine_s: Array
     moving_s: Array
+
+    def repeated(self, times: int) -> "Burdens":
+        """The same transfer so many times, one after the other."""
+        grown = ("launches", "span_s", "sm_s", "command_s", "backlog_s", "engine_s", "moving_s")
+        return replace(self, **{name: times * getattr(self, name) for name in grown})
 
     @classmethod
     def of(cls, moving: Moving) -> "Burdens":
         """Describes a plan at C shapes."""
         legs, shapes = legs_of(moving.plan), moving.shapes
         backends, ones = {leg.backend for leg in legs}, np.ones(len(shapes))
-        queued = np.array([_queued_bytes(moving.plan, shape) for shape in shapes], dtype=np.float64)
-        queue_s = queued / moving.link_bytes_per_s
+        largest = np.array([largest_dma_bytes(moving.plan, shape) for shape in shapes], dtype=np.float64)
+        command_s = largest / moving.link_bytes_per_s
         totals = np.array([shape.total_bytes for shape in shapes], dtype=np.float64)
         engines = backends != {Backend.KERNEL}
-        moving_s = engines * totals / moving.link_bytes_per_s
         if not any(leg.options for leg in legs):  # small rows are slower than the link
-            queue_s = np.maximum(queue_s, moving.times_s * queued / totals)
+            command_s = np.maximum(command_s, moving.times_s * largest / totals)
         return cls(
             copies=ones * (Backend.KERNEL in backends),
             gathers=ones * (Backend.STAGED in backends),
             launches=np.array([max(_launches(leg, shape) for leg in legs) for shape in shapes], dtype=np.float64),
             span_s=moving.times_s * np.array([residence.span for residence in moving.residences]),
             sm_s=moving.times_s * np.array([residence.sm for residence in moving.residences]),
-            queue_s=queue_s,
-            backlog_s=np.maximum(queue_s, moving_s) if _is_ahead(moving.plan) else queue_s,
+            command_s=command_s,
+            backlog_s=np.maximum(command_s, moving.times_s) if _is_ahead(moving.plan) else command_s,
             engine_s=moving.times_s * engines,
-            moving_s=moving_s,
+            moving_s=engines * totals / moving.link_bytes_per_s,
         )
 
 
@@ -138,9 +144,3 @@ def _is_ahead(plan: AnyPlan) -> bool:
     """Whether copy engines are given commands without waiting for the end of those before."""
     copies = [leg for leg in legs_of(plan) if leg.backend is not Backend.KERNEL]
     return any(leg.chunk_bytes is None or not leg.backpressure for leg in copies)
-
-
-def _queued_bytes(plan: AnyPlan, shape: TransferShape) -> int:
-    """Staging without chunks enqueues part after part; else one command is there at a time."""
-    whole = any(leg.backend is Backend.STAGED and leg.chunk_bytes is None for leg in legs_of(plan))
-    return shape.total_bytes if whole else largest_dma_bytes(plan, shape)

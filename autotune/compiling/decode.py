@@ -39,12 +39,13 @@ class Fitted:
         """From what was measured."""
         return cls(bound(burden, points), ceiling(points, colocation))
 
-    def at(self, burdens: Burdens) -> Array:
-        """The cost of C shapes at most, in seconds, (C,): the lower of the two bounds; NaN without any."""
+    def at(self, plan: AnyPlan, burdens: Burdens) -> Array:
+        """The cost of a plan at C shapes at most, in seconds, (C,): the lower of the two bounds; NaN without any."""
         found = np.full(len(burdens.copies), np.nan)
-        for known in (self.law, self.ceiling):
-            if not isinstance(known, NoFit):
-                found = np.fmin(found, known.at(burdens))
+        if not isinstance(self.law, NoFit):
+            found = np.fmin(found, self.law.at(burdens))
+        if not isinstance(self.ceiling, NoFit):
+            found = np.fmin(found, self.ceiling.at(plan, burdens))
         return found
 
 
@@ -88,7 +89,7 @@ class DecodeFits:
         slowing = self.slowings.get(kind_of(plan))
         if slowing is None:
             return None
-        return self.stall.at(burdens), self.extra.at(burdens), slowing.at(times_s)
+        return self.stall.at(plan, burdens), self.extra.at(plan, burdens), slowing.at(times_s)
 
     def records(self, direction: str) -> Iterator[FitRecord]:
         """What is stored of the fits."""
@@ -109,14 +110,8 @@ def fit_decode(surveys: Sequence[Survey], blocks: Sequence[BlockRecord]) -> Deco
         surveys: at least one.
         blocks: all; those without decode tell what the plans do alone.
     """
-    link = link_bytes_per_s(blocks)
-    seen: list[tuple[ServingCost, Burdens]] = []
-    runs: list[Run] = []
-    for survey in surveys:
-        idle = next((b for b in blocks if b.colocation is Colocation.IDLE and b.shape == survey.shape), None)
-        if idle is not None and link is not None:
-            seen += _described(survey, idle, link)
-            runs += _runs(survey, idle)
+    seen = [each for survey in surveys for each in described(survey, blocks)]
+    runs = [run for survey in surveys for run in _runs(survey, _alone(survey, blocks))]
     where = surveys[0].colocation
     stall, extra = laws_of(where)
     stalls = [_point(cost, burdens, _stall_s(cost)) for cost, burdens in seen]
@@ -124,7 +119,16 @@ def fit_decode(surveys: Sequence[Survey], blocks: Sequence[BlockRecord]) -> Deco
     return DecodeFits(where, Fitted.of(stall, stalls, where), Fitted.of(extra, extras, where), slowings(runs))
 
 
-def _described(survey: Survey, idle: BlockRecord, link: float) -> Iterator[tuple[ServingCost, Burdens]]:
+def described(survey: Survey, blocks: Sequence[BlockRecord]) -> Iterator[tuple[ServingCost, Burdens]]:
+    """The plans of a survey of which it is known what they put on the device, each with what it cost.
+
+    Args:
+        survey: whose.
+        blocks: all, as for `fit_decode`.
+    """
+    idle, link = _alone(survey, blocks), link_bytes_per_s(blocks)
+    if idle is None or link is None:
+        return
     known, times = residences(idle), _times_s(idle)
     for cost in survey.costs:
         plan = launched(cost.plan, survey.shape)
@@ -133,8 +137,13 @@ def _described(survey: Survey, idle: BlockRecord, link: float) -> Iterator[tuple
             yield cost, Burdens.of(moving)
 
 
-def _runs(survey: Survey, idle: BlockRecord) -> Iterator[Run]:
-    times = _times_s(idle)
+def _alone(survey: Survey, blocks: Sequence[BlockRecord]) -> BlockRecord | None:
+    """The block of the same shape without decode."""
+    return next((b for b in blocks if b.colocation is Colocation.IDLE and b.shape == survey.shape), None)
+
+
+def _runs(survey: Survey, idle: BlockRecord | None) -> Iterator[Run]:
+    times = {} if idle is None else _times_s(idle)
     for cost in survey.costs:
         alone_s = times.get(launched(cost.plan, survey.shape))
         if alone_s is not None:

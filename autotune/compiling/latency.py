@@ -61,11 +61,24 @@ def kind_of(plan: AnyPlan) -> Kind:
 
 
 def slowings(runs: Iterable[Run]) -> Mapping[Kind, Slowing]:
-    """What each kind loses; kinds of which too few runs were measured are left out."""
+    """What each kind loses; kinds of which too few runs were measured are left out.
+
+    Chunks wait in turn, each for as long as a transfer that is not in chunks waits once. So where a kind without chunks
+    has too few runs, those of its kin in chunks count, too.
+    """
     members: dict[Kind, list[Run]] = {}
     for run in runs:
         members.setdefault(kind_of(run.plan), []).append(run)
-    return {kind: _slowing(found) for kind, found in members.items() if len(found) >= LEAST_RUNS}
+    joined = {
+        kind: [*found, *_kin(kind, members)] if len(found) < LEAST_RUNS else found for kind, found in members.items()
+    }
+    return {kind: _slowing(found) for kind, found in joined.items() if len(found) >= LEAST_RUNS}
+
+
+def _kin(kind: Kind, members: Mapping[Kind, Sequence[Run]]) -> Sequence[Run]:
+    """Runs of the same backends in chunks; none of a kind that is in chunks itself."""
+    chunked = tuple((backend, True) for backend, _ in kind)
+    return () if chunked == kind else members.get(chunked, ())
 
 
 def _slowing(runs: Sequence[Run]) -> Slowing:

@@ -53,28 +53,29 @@ class Burden:
 
 TURNS_STALL: Final = Burden(
     Law(
-        "base_s + switch_s * copies + per_span * span_s / launches + per_queue * queue_s",
-        ("base_s", "switch_s", "per_span", "per_queue"),
+        "base_s + switch_s * copies + per_span * span_s / launches + per_backlog * backlog_s",
+        ("base_s", "switch_s", "per_span", "per_backlog"),
     ),
-    lambda b: (np.ones_like(b.copies), b.copies, b.span_s / np.maximum(b.launches, 1), b.queue_s),
+    lambda b: (np.ones_like(b.copies), b.copies, b.span_s / np.maximum(b.launches, 1), b.backlog_s),
 )
 TURNS_EXTRA: Final = Burden(
     Law(
-        "base_s + switch_s * copies * launches + per_span * copies * span_s + gather_s * gathers + per_queue * queue_s",
-        ("base_s", "switch_s", "per_span", "gather_s", "per_queue"),
+        "base_s + switch_s * copies * launches + per_span * copies * span_s + gather_s * gathers"
+        " + per_backlog * backlog_s",
+        ("base_s", "switch_s", "per_span", "gather_s", "per_backlog"),
     ),
-    lambda b: (np.ones_like(b.copies), b.copies * b.launches, b.copies * b.span_s, b.gathers, b.queue_s),
+    lambda b: (np.ones_like(b.copies), b.copies * b.launches, b.copies * b.span_s, b.gathers, b.backlog_s),
 )
 SIDE_STALL: Final = Burden(
     Law(
-        "base_s + kernel_s * copies + per_sm * sm_s + per_queue * queue_s",
-        ("base_s", "kernel_s", "per_sm", "per_queue"),
+        "base_s + kernel_s * copies + per_sm * sm_s + per_backlog * backlog_s",
+        ("base_s", "kernel_s", "per_sm", "per_backlog"),
     ),
-    lambda b: (np.ones_like(b.copies), b.copies, b.sm_s, b.queue_s),
+    lambda b: (np.ones_like(b.copies), b.copies, b.sm_s, b.backlog_s),
 )
 SIDE_EXTRA: Final = Burden(
-    Law("base_s + per_sm * sm_s + per_queue * queue_s", ("base_s", "per_sm", "per_queue")),
-    lambda b: (np.ones_like(b.copies), b.sm_s, b.queue_s),
+    Law("base_s + per_sm * sm_s + per_backlog * backlog_s", ("base_s", "per_sm", "per_backlog")),
+    lambda b: (np.ones_like(b.copies), b.sm_s, b.backlog_s),
 )
 
 

@@ -65,10 +65,18 @@ def test_what_a_plan_puts_on_the_device() -> None:
     assert (whole.copies[0], whole.gathers[0]) == (0, 1)
     assert (launches.copies[0], launches.gathers[0]) == (1, 0)
     # Without chunks all parts are enqueued at once; with them a part waits for the one before.
-    assert whole.queue_s[0] == SHAPE.total_bytes / LINK
-    assert chunked.queue_s[0] == (4 << 20) / LINK
+    assert whole.command_s[0] == pytest.approx(SHAPE.total_bytes / 4 / LINK, rel=1e-3)
+    assert whole.backlog_s[0] == whole.engine_s[0] == 2e-3
+    assert chunked.command_s[0] == chunked.backlog_s[0] == (4 << 20) / LINK
     assert (chunked.launches[0], launches.launches[0], _burdens(direct()).launches[0]) == (16, 8, 0)
     assert launches.span_s[0] == pytest.approx(1.8e-3)
+
+
+def test_a_transfer_twice_puts_all_twice_on_the_device_but_its_width_and_what_one_launch_lasts() -> None:
+    once, twice = _burdens(LAUNCHES), _burdens(LAUNCHES).repeated(2)
+    assert (twice.copies[0], twice.launches[0]) == (1, 16)
+    for name in ("span_s", "sm_s", "command_s", "backlog_s", "engine_s", "moving_s"):
+        assert getattr(twice, name)[0] == 2 * getattr(once, name)[0]
 
 
 @pytest.mark.parametrize("burden", [*laws_of(Colocation.TIME_SLICED), *laws_of(Colocation.MPS)])
@@ -140,3 +148,11 @@ def test_kinds_are_kept_apart_and_one_run_makes_none() -> None:
     assert len({kind_of(p) for p in (fused, apart, PlanPair(IN_CHUNKS, IN_CHUNKS), PlanPair(direct(), direct()))}) == 4
     assert kind_of(apart) == kind_of(STAGED)
     assert slowings([Run(STAGED, 1e-3, 2e-3), Run(direct(), 1e-3, 2e-3)]) == {}
+
+
+def test_a_kind_that_ran_once_loses_no_more_than_its_kin_in_chunks() -> None:
+    runs = [Run(STAGED, 1e-3, 2e-3), Run(IN_CHUNKS, 1e-3, 3e-3), Run(direct(), 1e-3, 9e-3)]
+    (slowing,) = slowings(runs).values()
+    assert slowing.ratio == 3.0
+    assert set(slowings(runs)) == {kind_of(STAGED)}  # chunks are not known by what is not in chunks
+    assert slowings(runs[1:]) == {}

@@ -15,9 +15,10 @@ COPIES_PER_CALL: Final = 256
 """Copies of one call unless told otherwise: nothing moves before a call returns, which takes the better part of a
 microsecond per copy, and each call has a price of its own. Of 16,384 ranges of 4 KiB to the device, calls of 64, 256,
 1,024 and 16,384 took 25 to 31, 15 to 17, 14 and 28 to 31 ms; of both directions from a thread each, 17 to 28, 12 to 18,
-12 to 22 and 25 to 28 (H200, 2026-12-01, cuMemcpyBatchAsync alone, four rounds). Of 1,024 ranges of 64 KiB each way from
-one thread, calls of 32, 64, 128 and 256 took 1.96, 1.87, 1.87 and 1.91 ms beside 1.39 ms of contiguous DMA (H200,
-2026-11-30, `tests/gpu/batch_calls.py`)."""
+12 to 22 and 25 to 28 (H200, 2026-12-01, four rounds by a script that was not kept, without contiguous DMA beside it:
+`tests/data/h200/8a39189/batch-threads.log`; `tests/gpu/run.sh batches`, which times it in this package, has not run).
+Of 1,024 ranges of 64 KiB each way from one thread, calls of 32, 64, 128 and 256 took 1.96, 1.87, 1.87 and 1.91 ms
+beside 1.39 ms of contiguous DMA (H200, 2026-11-30, `tests/gpu/batch_calls.py`)."""
 
 CU_MEMCPY_ATTRIBUTES: Final = np.dtype(
     [

@@ -11,7 +11,7 @@ from pega_tune.kernels.closing import Closing
 BUSY_COPIES: Final = 1024
 """Copies of a direction from which on it has a thread of its own: a millisecond of driver calls, a small part of which
 it takes to wake a thread. One thread that hands over 16,384 ranges of 4 KiB each way in batches takes 42 to 59 ms,
-two take 12 to 28 (H200, 2026-12-01, cuMemcpyBatchAsync called from one and from two threads of one process)."""
+two take 12 to 28 (H200, 2026-12-01: see `kernels.batch_call.COPIES_PER_CALL`)."""
 
 Result = TypeVar("Result")
 

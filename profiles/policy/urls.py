@@ -22,6 +22,8 @@ _WITH_BLANKS = re.compile(
 _WITHOUT_HOST = re.compile(
     rf"""((?:\w[\w+]*://|{_SERVER})[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|[;:.]\s|$))[^\s@'"()/]+""", re.IGNORECASE
 )
+# What stands where a port belongs, and is none: whoever wrote it may have meant it for the password.
+_FOR_A_PORT = re.compile(rf"""({_SERVER}[^\s/@]*@[^:/@\[\s'"]*:)(?!\d+(?:[/?,'")\s]|$))[^\s/?'"]+""", re.IGNORECASE)
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 _IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
 
@@ -46,7 +48,9 @@ def require_file_name(text: str) -> None:
 def without_passwords(text: str) -> str:
     """The text, passwords in the URLs in it blotted out."""
     whole = _WITH_BLANKS.sub(r"\1***@", _IN_AUTHORITY.sub(r"\1***@", text))
-    return _IN_QUERY.sub(r"\1***", _WITHOUT_HOST.sub(r"\1***", whole))
+    for pattern in (_WITHOUT_HOST, _FOR_A_PORT, _IN_QUERY):
+        whole = pattern.sub(r"\1***", whole)
+    return whole
 
 
 def require_url(url: str) -> None:

@@ -10,6 +10,8 @@ from pega_tune.profiles.policy.urls import malformed, require_file_name, require
     ("text", "shown"),
     [
         ("postgresql://u:s3cret@host/x", "postgresql://u:***@host/x"),
+        ("'postgresql://u@10.0.0.1:s3cret/x' is", "'postgresql://u@10.0.0.1:***/x' is"),
+        ("postgresql://u@h1:5432,h2:5433/x", "postgresql://u@h1:5432,h2:5433/x"),
         ("postgresql://u:s3@c/r?e#t@host/x", "postgresql://u:***@host/x"),
         ("postgresql://u@corp:s3cret@host/x", "postgresql://u@corp:***@host/x"),
         ("postgresql://:s3cret@host/x", "postgresql://:***@host/x"),

@@ -23,7 +23,9 @@ _WITHOUT_HOST = re.compile(
     rf"""((?:\w[\w+]*://|{_SERVER})[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|[;:.]\s|$))[^\s@'"()/]+""", re.IGNORECASE
 )
 # What stands where a port belongs, and is none: whoever wrote it may have meant it for the password.
-_FOR_A_PORT = re.compile(rf"""({_SERVER}[^\s/@]*@[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|$))[^\s/?'"]+""", re.IGNORECASE)
+_FOR_A_PORT = re.compile(
+    rf"""({_SERVER}[^\s/@]*@[^:/@\[\s'"]*:)(?!\*\*\*@|\d+(?:[/?,'")\s]|$))[^\s/?'"]+""", re.IGNORECASE
+)
 # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
 _IN_QUERY = re.compile(r"\b((?:password|sslpassword|passfile)\s*=\s*)('[^']*'|[^&\s]*)", re.IGNORECASE)
 

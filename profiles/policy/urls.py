@@ -65,15 +65,18 @@ def require_url(url: str) -> None:
     try:
         url.encode()
         authority = urlsplit(f"//{rest}")
-        _ = authority.port
-    except ValueError:  # not UTF-8, a bracket that is not closed, a port that is no number
+    except ValueError:  # not UTF-8, a bracket that is not closed
         raise malformed(url) from None
+    try:
+        _ = authority.port
+    except ValueError:
+        raise malformed(url, ": its port is not a number up to 65535") from None
     if not separator or not _SCHEME.fullmatch(scheme) or authority.netloc.count("@") > 1:
         raise malformed(url)
 
 
-def malformed(url: str) -> QuestionError:
-    """The refusal of a text that is no URL."""
+def malformed(url: str, reason: str = "") -> QuestionError:
+    """The refusal of a text that is no URL, with what is wrong with it, if that is known."""
     scheme, separator, rest = without_passwords(re.sub(r"\s", "%20", url)).partition("://")
     shown = f"{scheme}://..." if _USER_ALONE.match(rest) else f"{scheme}{separator}{rest}"
-    return QuestionError(f"{shown!r} is not a database URL", URL_HINT)
+    return QuestionError(f"{shown!r} is not a database URL{reason}", URL_HINT)

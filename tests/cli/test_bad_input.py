@@ -38,7 +38,11 @@ CASES = {
     "memory in thousands of digits": ((*SWEEP, "--max-host-memory", "9" * 5000), USAGE, "a size"),
     "an argument that is no text": (("profiles", "show", "\udcff"), USAGE, "UTF-8"),
     "a database whose name is no text": (("db", "upgrade", "--db", "x/\udcff.db"), USAGE, "UTF-8"),
-    "a port that is no number": (("db", "current", "--db", "postgresql://u:p@host:port/x"), USAGE, "host:port"),
+    "a port that is no number": (
+        ("db", "current", "--db", "postgresql://u:p@host:port/x"),
+        USAGE,
+        "its port is not a number",
+    ),
     "a bracket left open": (("sweeps", "list", "--db", "postgresql://[::1/x"), USAGE, "[::1"),
     "a URL without a scheme": ((*DECIDE, "--db", "://"), USAGE, "'://'"),
     "options of SQLite in a look-up": ((*DECIDE, "--db", "sqlite:///a.db?mode=ro"), USAGE, "options"),

@@ -22,7 +22,8 @@ LATENESS: Final = 0.01
 DEFAULT_MODEL: Final = "qwen3-4b"
 """That of the report which this project answers."""
 
-SOURCES: Final = ("builtin", "torch")
+BUILTIN: Final = "builtin"
+SOURCES: Final = (BUILTIN, "torch")
 """Decode that we bring along."""
 
 EXTERNAL: Final = "external:"
@@ -41,7 +42,7 @@ class DecodeSpec:
         stream_priority: of the decode stream, as in `cuStreamCreateWithPriority`.
     """
 
-    source: str = "builtin"
+    source: str = BUILTIN
     model: str = DEFAULT_MODEL
     stream_priority: int = 0
 
@@ -59,6 +60,15 @@ class DecodeSpec:
             raise UsageError(f"there is no decode workload {self.source!r}", hint)
         if known:
             DecodeModel.parse(self.model)
+
+    def require_simulable(self) -> None:
+        """Refuses what a simulated device has no model of.
+
+        Raises:
+            UsageError: it is not the built-in decode.
+        """
+        if self.source != BUILTIN:
+            raise UsageError(f"on a simulated device only {BUILTIN} decodes, not {self.source!r}", "leave --decode out")
 
     @property
     def key(self) -> str:

@@ -13,7 +13,7 @@ from pega_tune.autotune.cli.bench_outcome import flagged, troubles
 from pega_tune.autotune.cli.bench_regret_report import Judged, claims_document, claims_lines, document, left_out, lines
 from pega_tune.autotune.cli.engines import EngineOptions, StartMps, require_mps, started
 from pega_tune.autotune.cli.errors import ExitCode
-from pega_tune.autotune.cli.options import DeviceOption, SeedOption, colocations, given
+from pega_tune.autotune.cli.options import BESIDE_DECODE, DeviceOption, SeedOption, colocations, given
 from pega_tune.autotune.cli.progress import StepProgress
 from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.shapes_file import read_shapes
@@ -100,7 +100,7 @@ def regret(
         request = _regret_request(given({**asked, "directions": ways}))
         _judge_regret(_begin(context, device, profile, within), request)
         return
-    places = None if colocation is None else colocations(colocation)
+    places = None if colocation is None else colocations(colocation, BESIDE_DECODE)
     way = None if direction is None else _direction(direction)
     claims = _claims_request(given({**asked, "direction": way, "budget": budget}), places)
     require_mps(start_mps, (claims.colocation,))

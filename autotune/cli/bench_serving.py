@@ -13,6 +13,7 @@ from pega_tune.autotune.cli.bench_serving_report import document, lines
 from pega_tune.autotune.cli.engines import EngineOptions, StartMps, require_mps, started
 from pega_tune.autotune.cli.errors import ExitCode
 from pega_tune.autotune.cli.options import (
+    BESIDE_DECODE,
     BatchesOption,
     DeviceOption,
     LayoutOption,
@@ -114,7 +115,7 @@ def serving(
     """
     batch = given({"ranges": ranges, "range_bytes": optional_size(range_bytes), "layout": optional_layout(layout)})
     rest = {
-        "colocations": None if colocation is None else colocations(colocation),
+        "colocations": None if colocation is None else colocations(colocation, BESIDE_DECODE),
         "groups": None if groups is None else _groups(groups),
         "rounds": rounds,
         "seed": seed,
@@ -154,10 +155,12 @@ def _groups(text: str) -> tuple[Group, ...]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if "all" in words:
         return tuple(Group)
-    known = [str(group) for group in Group]
+    hint = f"choose among: {', '.join(Group)}, all"
+    if not words:
+        raise UsageError("--compare names nothing", hint)
     for word in words:
-        if word not in known:
-            raise UsageError(f"there is nothing called {word!r} to compare", f"choose among: {', '.join(known)}, all")
+        if word not in tuple(Group):
+            raise UsageError(f"there is nothing called {word!r} to compare", hint)
     return tuple(dict.fromkeys(Group(word) for word in words))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,7 +76,7 @@ def export_profile(
         raise UsageError("a bundle is one whole profile", "name one profile, and leave --runtime and --shapes out")
     asked = None if runtime is None else parse_word(Runtime, runtime)
     key = _signing_key(sign)
-    file = None if file == _STDOUT else file
+    file = None if file in (None, _STDOUT) else named_file(file)
     named = tuple(profile_named(session, each) for each in ids)
     found = tuple(bundle_of(each.record) for each in named)
     blocks = idle_blocks(session, form, named[0])
@@ -133,16 +134,20 @@ def import_profile(
     """
     from pega_tune.profiles.bundle.files import read_bundle
     from pega_tune.profiles.bundle.keys import read_trusted_key
+    from pega_tune.profiles.store.bundles import require_past
+    from pega_tune.profiles.store.host import HostView
 
     session = session_of(context)
     trusted = None if trust is None else read_trusted_key(trust)
     bundle = read_bundle(named_file(file), trusted)
+    require_past(bundle, HostView().now())  # all that a new database refuses: none is made for it
     with session.write_store(create=True) as store:
         added = store.import_bundle(bundle)
         stored = store.profile(bundle.profile_id)
+    bundle = replace(bundle, state=stored.state, reasons=stored.reasons)
     _warn(session, bundle)
-    if stored.state is not bundle.state:
-        session.output.warn(f"here it is {stored.state}: pega-tune profiles retire {bundle.profile_id} --undo")
+    if bundle.state is ProfileState.RETIRED:
+        session.output.warn(f"`pega-tune profiles retire {bundle.profile_id} --undo` takes it into use")
     if bundle.signed_by and trusted is None:
         session.output.warn("it is signed, and nobody checked it: --trust PUBKEY does")
     signed_by = trusted.fingerprint if trusted else None

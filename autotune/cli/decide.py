@@ -9,6 +9,7 @@ import typer
 
 from pega_tune.autotune.cli.decision_report import Terms, decision_table, explanation_lines
 from pega_tune.autotune.cli.options import given, optional_device, optional_size
+from pega_tune.autotune.cli.possible_shapes import possible
 from pega_tune.autotune.cli.session import Session, session_of
 from pega_tune.autotune.cli.shapes_file import read_traffic, shape_document
 from pega_tune.autotune.cli.units import parse_period, parse_size
@@ -103,9 +104,9 @@ def decide(
         session.output.warn(warning)
     told = Terms(period_s, DEFAULT_COLOCATION if colocation is None else parse_word(Colocation, colocation))
     if shapes is None:
-        session.output.answer(explained[0].to_json(), explanation_lines(explained[0], told))
+        session.output.answer(_document(explained[0], session), explanation_lines(explained[0], told))
     else:
-        answers = [_answer(each, explanation) for each, explanation in zip(asked, explained, strict=True)]
+        answers = [_answer(each, _document(one, session)) for each, one in zip(asked, explained, strict=True)]
         decisions = [explanation.decision for explanation in explained]
         session.output.answer({"answers": answers}, decision_table(asked, decisions, told))
 
@@ -122,7 +123,7 @@ def _asked(one: dict[str, Any], shapes: Path | None) -> tuple[CountedShape, ...]
         raise UsageError("the shape of the transfer is missing: --ranges and --bytes", "or give --shapes FILE")
     ranges, total_bytes = one.pop("ranges"), parse_size(one.pop("bytes"))
     direction = parse_word(Direction, one.pop("direction", Direction.BOTH))
-    return (CountedShape(TransferShape(ranges, total_bytes, direction, **one)),)
+    return (CountedShape(possible(TransferShape(ranges, total_bytes, direction, **one))),)
 
 
 def _auto(session: Session, device: str | None) -> Auto:
@@ -143,5 +144,10 @@ def _counts(shape: TransferShape) -> dict[str, Any]:
     }
 
 
-def _answer(asked: CountedShape, explanation: Explanation) -> dict[str, Any]:
-    return {"shape": shape_document(asked.shape), "count": asked.count, **explanation.to_json()}
+def _answer(asked: CountedShape, document: dict[str, Any]) -> dict[str, Any]:
+    return {"shape": shape_document(asked.shape), "count": asked.count, **document}
+
+
+def _document(explanation: Explanation, session: Session) -> dict[str, Any]:
+    warnings = [session.output.advised(warning) for warning in explanation.warnings]
+    return {**explanation.to_json(), "warnings": warnings}

@@ -27,11 +27,11 @@ def doctor(context: typer.Context) -> None:
     for each in found.findings:
         lines.append(f"{each.status:<8} {each.part:<{width}} {each.detail}")
         if each.hint:
-            lines.append(f"{'':<8} {'':<{width}} -> {each.hint}")
+            lines.append(f"{'':<8} {'':<{width}} -> {session.output.advised(each.hint)}")
     usable = "a GPU can be swept here" if found.usable else "no GPU can be swept here; --device sim:h200 works anywhere"
     document = {
         "usable": found.usable,
-        "checks": [asdict(each) for each in found.findings],
+        "checks": [{**asdict(each), "hint": session.output.advised(each.hint)} for each in found.findings],
         "capabilities": [{"device": uuid, **asdict(each)} for uuid, each in found.capabilities.items()],
     }
     session.output.answer(document, [*lines, "", usable])

@@ -15,9 +15,10 @@ from pega_tune.autotune.cli.units import format_age
 from pega_tune.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from pega_tune.autotune.fleet.exchange import Passed, Pulled
+    from pega_tune.autotune.fleet.exchange import Offer, Passed, Pulled
     from pega_tune.autotune.fleet.overview import ClassOverview, Member
     from pega_tune.kernels.facts import DeviceFacts
+    from pega_tune.profiles.store.records import ProfileRecord
     from pega_tune.profiles.store.store import Store
 
 
@@ -55,12 +56,14 @@ def push_profiles(context: typer.Context, ids: PushedArgument = None, fleet: Fle
     What verify found of them goes with them, also where they are there already. Exit code 4: one was refused; the
     others are there.
     """
-    from pega_tune.autotune.fleet.exchange import open_fleet, push
+    from pega_tune.autotune.fleet.exchange import open_fleet, published, push
 
     session = session_of(context)
     url = _required(fleet)
-    with session.read_store() as source, open_fleet(url, create=True, read_only=False) as target:
-        passed = push(source, target, ids or ())
+    with session.read_store() as source:
+        chosen = published(source, ids or ())
+        with open_fleet(url, create=True, read_only=False) as target:
+            passed = push(chosen, source, target)
     session.output.answer(
         {"pushed": [_passed_document(each) for each in passed]},
         table(("PROFILE", "DEVICE", ""), (_passed_row(each) for each in passed)),
@@ -76,11 +79,17 @@ def pull_profiles(context: typer.Context, device: PulledDeviceOption = None, fle
     It says which profile decide uses then, be it the fleet's or a better one of this host. Exit code 5: the one that is
     here has to do. 4: a device has none at all.
     """
+    from pega_tune.autotune.fleet.exchange import ask
+
     session = session_of(context)
     url = _required(fleet)
-    devices = _devices(device)
+    known = _known(session)
+    offers = [ask(url, each, known or ()) for each in _devices(device)]
+    refusals = [each.found for each in offers if isinstance(each.found, DataError)]
+    if known is None and len(refusals) == len(offers):
+        raise refusals[0]  # so that no database is made for nothing
     with session.write_store(create=True) as local:
-        outcomes = [_outcome(url, local, each) for each in devices]
+        outcomes = [_outcome(each, local) for each in offers]
     pulled = [each for each in outcomes if not isinstance(each, NotPulled)]
     missing = [each for each in outcomes if isinstance(each, NotPulled)]
     if not pulled:
@@ -138,14 +147,22 @@ def _devices(spec: str | None) -> tuple[DeviceFacts, ...]:
     return real or (find_device(spec or AUTO).facts,)
 
 
-def _outcome(url: str, local: Store, device: DeviceFacts) -> Pulled | NotPulled:
+def _known(session: Session) -> tuple[ProfileRecord, ...] | None:
+    """The profiles of this host; None if it has no database yet."""
+    if not session.has_database():
+        return None
+    with session.read_store() as store:
+        return store.profiles()
+
+
+def _outcome(offer: Offer, local: Store) -> Pulled | NotPulled:
     """What comes of a pull; that one device gets nothing keeps nothing from the others."""
-    from pega_tune.autotune.fleet.exchange import pull
+    from pega_tune.autotune.fleet.exchange import take
 
     try:
-        return pull(url, local, device)
+        return take(offer, local)
     except DataError as error:
-        return NotPulled(device, error)
+        return NotPulled(offer.device, error)
 
 
 def _warn(session: Session, pulled: list[Pulled], missing: list[NotPulled]) -> None:

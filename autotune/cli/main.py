@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 def run(argv: Sequence[str]) -> int:
     """Runs the program; every failure has become a message and an exit code."""
     call = separate(argv)
-    output = Output(json=call.json)
+    output = Output(json=call.json, database=call.database)
     try:
         _require_text(argv)
         if "--version" in call.rest[:1]:

@@ -14,6 +14,8 @@ from pega_tune.profiles.policy.terms import Colocation
 from pega_tune.profiles.policy.urls import require_file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pega_tune.autotune.layouts import NamedLayout
     from pega_tune.kernels.facts import DeviceFacts
     from pega_tune.kernels.shape import TransferShape
@@ -37,6 +39,7 @@ LayoutOption = Annotated[
 BatchesOption = Annotated[
     Path | None, typer.Option("--shapes", metavar="FILE", help="A batch for each of these; a JSON object on each line.")
 ]
+BESIDE_DECODE = tuple(colocation for colocation in Colocation if colocation is not Colocation.IDLE)
 _BATCH_OPTIONS = {
     "ranges": "--ranges",
     "range_bytes": "--range-bytes",
@@ -113,19 +116,23 @@ def batch_of(shape: TransferShape) -> dict[str, Any]:
     }
 
 
-def colocations(text: str) -> tuple[Colocation, ...]:
+def colocations(text: str, offered: Iterable[Colocation] = Colocation) -> tuple[Colocation, ...]:
     """Colocations from `idle,time-sliced`, each once, in their order.
+
+    Args:
+        text: the words.
+        offered: those that hints name, where not all make sense.
 
     Raises:
         UsageError: one of the words is none.
     """
     words = [word.strip() for word in text.split(",") if word.strip()]
-    known = [str(colocation) for colocation in Colocation]
+    hint = f"choose among: {', '.join(offered)}"
     if not words:
-        raise UsageError("there is no colocation in an empty list", f"choose among: {', '.join(known)}")
+        raise UsageError("there is no colocation in an empty list", hint)
     for word in words:
-        if word not in known:
-            raise UsageError(f"there is no colocation {word!r}", f"choose among: {', '.join(known)}")
+        if word not in tuple(Colocation):
+            raise UsageError(f"there is no colocation {word!r}", hint)
     return tuple(dict.fromkeys(Colocation(word) for word in words))
 
 

@@ -3,10 +3,11 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from pega_tune.autotune.cli.advice import on_database
 from pega_tune.autotune.cli.errors import Failure
 from pega_tune.errors import DataError
 from pega_tune.profiles.policy.urls import without_passwords
@@ -25,8 +26,10 @@ class Output:
         columns: width of that terminal.
     """
 
-    def __init__(self, *, json: bool) -> None:
+    def __init__(self, *, json: bool, database: str | None = None) -> None:
+        """Prints for a program that was called with `--json`, or not, and with `--db`, or None."""
         self.json = json
+        self._database = database
         self._stdout_lost = sys.stdout is None
         self.terminal = sys.stderr is not None and sys.stderr.isatty()
         self.columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80 if self.terminal else 80
@@ -39,8 +42,19 @@ class Output:
             DataError: it cannot be written.
         """
         text = json.dumps(document, indent=2, allow_nan=False) if self.json else "\n".join(lines)
-        try:
+        with self._reaching_stdout():
             print(text, flush=True)
+
+    def write(self, content: bytes) -> None:
+        """Writes what is no text; raises as `answer`."""
+        with self._reaching_stdout():
+            sys.stdout.buffer.write(content)
+            sys.stdout.flush()
+
+    @contextmanager
+    def _reaching_stdout(self) -> Iterator[None]:
+        try:
+            yield
         except BrokenPipeError:
             self._give_up_stdout()
             raise StdoutClosedError from None
@@ -49,9 +63,13 @@ class Output:
             raise DataError(f"the answer cannot be written: {error.strerror}") from error
 
     def note(self, line: str, *, end: str = "\n") -> None:
-        """Prints a line on stderr, if there is one; passwords in URLs are blotted out."""
+        """Prints a line on stderr, if there is one; passwords in URLs are blotted out, and advice as `advised`."""
         with suppress(OSError):
-            print(without_passwords(line), end=end, file=sys.stderr, flush=True)
+            print(without_passwords(self.advised(line)), end=end, file=sys.stderr, flush=True)
+
+    def advised(self, line: str) -> str:
+        """The line with `--db` in the commands that it advises, if it was given: they work when pasted."""
+        return on_database(line, self._database)
 
     def warn(self, line: str) -> None:
         """Prints a warning on stderr."""
@@ -60,7 +78,8 @@ class Output:
     def fail(self, failure: Failure) -> None:
         """Prints an error: a document on stdout in JSON mode, else, or if stdout takes nothing, one line on stderr."""
         if self.json and not self._stdout_lost:
-            error = {"code": failure.code, "message": failure.message, "hint": failure.hint}
+            told = {"message": self.advised(failure.message), "hint": self.advised(failure.hint)}
+            error = {"code": failure.code, **told}
             with suppress(StdoutClosedError, DataError):
                 self.answer({"error": error}, ())
                 return

@@ -78,6 +78,8 @@ def retire_profile(
     It stays in the database, and nothing answers from it.
     """
     session = session_of(context)
+    if undo and reason:
+        raise UsageError("a reason is kept with a retired profile, and --undo takes it away", "leave --reason out")
     with session.write_store(create=False) as store:
         changed = store.retire(profile, reason, undo=undo)
         record = store.profile(profile)
@@ -92,7 +94,8 @@ def retire_profile(
 def remove_profile(context: typer.Context, profile: ProfileArgument) -> None:
     """Delete a profile that is not in use.
 
-    One that is published is retired first. The sweep that measured it stays.
+    One that is published is retired first. What checks of it found goes, too; the sweep that measured it stays, but
+    makes no profile again: a bundle of it does, so export one before.
     """
     session = session_of(context)
     with session.write_store(create=False) as store:
@@ -100,15 +103,22 @@ def remove_profile(context: typer.Context, profile: ProfileArgument) -> None:
         blocks = len(store.finished_blocks(record.sweep_id))
         store.remove_profile(record.profile_id)
     kept = f"its sweep {record.sweep_id} stays, with {blocks} blocks" if blocks else "it was measured elsewhere"
+    again = "`pega-tune import` of a bundle of it brings it back"
+    if blocks:
+        again = f"no command makes a profile of that sweep again: {again}, and `pega-tune sweep` measures anew"
     session.output.answer(
         {**_summary(record), "sweep": record.sweep_id, "blocks_kept": blocks},
-        [f"profile {record.profile_id} of {record.device.uuid} was deleted; {kept}"],
+        [
+            f"profile {record.profile_id} of {record.device.uuid} was deleted, with what checks of it found; {kept}",
+            session.output.advised(again),
+        ],
     )
 
 
 def _summary(record: ProfileRecord) -> dict[str, Any]:
     return {
         "id": record.profile_id,
+        "profile": record.profile_id,  # as all other commands call it
         "device": record.device.uuid,
         "class": record.device.class_id,
         "state": str(record.state),
@@ -212,13 +222,18 @@ def _lines(record: ProfileRecord, policy: CompiledPolicy) -> list[str]:
         ]
     )
     shown = [each for each in policy.tables if each.runtime == SHOWN_RUNTIME]
+    without = "; ".join(_title(each) for each in shown if not _lattice(each))
     others = sorted({str(each.runtime) for each in policy.tables} - {SHOWN_RUNTIME})
-    for each in shown:
+    for each in filter(_lattice, shown):
         noise = f"plans within {each.margin:.1%} of each other are equal"
-        known = "" if each.hint is Hint.NONE else f", {each.hint} ranges"
-        lines += ["", f"{each.direction}, {each.colocation}, runtime {each.runtime}{known} ({noise})"]
-        lines += _table_lines(each)
+        lines += ["", f"{_title(each)} ({noise})", *_table_lines(each)]
+    lines += ["", f"none of these shapes was measured, though others were: {without}"] if without else []
     return [*lines, "", f"tables for the runtimes {', '.join(others)} are in --json"] if others else lines
+
+
+def _title(each: Table) -> str:
+    known = "" if each.hint is Hint.NONE else f", {each.hint} ranges"
+    return f"{each.direction}, {each.colocation}, runtime {each.runtime}{known}"
 
 
 def _table_lines(each: Table) -> list[str]:

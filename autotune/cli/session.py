@@ -37,6 +37,18 @@ class Session:
 
         return database_url(self.database)
 
+    def has_database(self) -> bool:
+        """Whether the database is there, and more than an empty file; creates none.
+
+        Raises:
+            DataError: it is refused.
+        """
+        from pega_tune.profiles.store.database import Database
+        from pega_tune.profiles.store.host import HostView
+        from pega_tune.profiles.store.opening import revision_of
+
+        return revision_of(Database.parse(self.url), HostView()) is not None
+
     def read_store(self) -> Store:
         """Opens the store without writing anything, to be closed by the caller (`with`).
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pega_tune.autotune.cli.possible_shapes import possible
 from pega_tune.autotune.kv.traffic import CountedShape, merged
 from pega_tune.errors import DataError, UsageError
 from pega_tune.kernels.shape import MAX_BYTES, Direction, TransferShape
@@ -13,7 +14,6 @@ _NEEDED = {"merged_ranges", "total_bytes"}
 _OPTIONAL = ("host_runs", "alignment", "pitch")
 _RECORDED = {"count", "at_s", "label"}
 _KEYS = {*_NEEDED, "direction", *_OPTIONAL, *_RECORDED}
-_ALIGNMENTS = (1, 2, 4, 8, 16)
 _HINT = 'each line is an object like {"merged_ranges": 1024, "total_bytes": 67108864, "direction": "h2d"}'
 _MAX_FILE_BYTES = 1 << 24
 
@@ -96,14 +96,7 @@ def _shape(data: Mapping[str, Any]) -> TransferShape:
         raise UsageError(f"direction is one of {', '.join(Direction)}, not {json.dumps(word)}")
     host_runs, alignment, pitch = (None if data.get(k) is None else _count(k, data[k]) for k in _OPTIONAL)
     ranges, total = (_count(key, data[key]) for key in ("merged_ranges", "total_bytes"))
-    shape = TransferShape(ranges, total, Direction(word), host_runs, alignment, pitch)
-    if host_runs is not None and not 1 <= host_runs <= shape.merged_ranges:
-        raise UsageError(f"host_runs is 1 to the number of ranges, not {host_runs}")
-    if alignment is not None and alignment not in _ALIGNMENTS:
-        raise UsageError(f"alignment is one of {', '.join(map(str, _ALIGNMENTS))}, not {alignment}")
-    if pitch is not None and pitch < shape.average_range_bytes:
-        raise UsageError(f"pitch is at least the size of a range, not {pitch}")
-    return shape
+    return possible(TransferShape(ranges, total, Direction(word), host_runs, alignment, pitch))
 
 
 def _count(key: str, value: Any) -> int:

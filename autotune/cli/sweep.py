@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +19,6 @@ from pega_tune.autotune.cli.signals import Interruption
 from pega_tune.autotune.cli.units import format_duration, parse_duration, parse_size
 from pega_tune.errors import DeviceError, UsageError
 from pega_tune.profiles.policy.explain import counted
-from pega_tune.profiles.policy.urls import without_passwords
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -128,7 +126,9 @@ def sweep(
     finished = _begin(session, asking) if resume is None else _resume(session, asking, resume)
     session.output.answer(_document(finished), _lines(finished))
     if finished.state == "partial":
-        session.output.note(f"measure what is missing with: {_resuming(session, finished.sweep_id)} --budget TIME")
+        session.output.note(
+            f"measure what is missing with: {_resuming(finished.sweep_id, asking.options)} --budget TIME"
+        )
     if finished.state != "published":
         raise typer.Exit(ExitCode.FLAGGED)
 
@@ -156,7 +156,7 @@ def _begin(session: Session, asking: _Asking) -> SweepFinished:
     with session.write_store(create=True) as store, started(choice, asking.options) as engine:
         from pega_tune.autotune.sweep.run import run_sweep  # takes a second to load: what is refused need not wait
 
-        return _follow(session, choice.facts, run_sweep(request, engine, store))
+        return _follow(session, choice.facts, run_sweep(request, engine, store), asking.options)
 
 
 def _resume(session: Session, asking: _Asking, sweep_id: str) -> SweepFinished:
@@ -173,7 +173,7 @@ def _resume(session: Session, asking: _Asking, sweep_id: str) -> SweepFinished:
             from pega_tune.autotune.sweep.run import Resumption, resume_sweep
 
             resumption = Resumption(sweep_id, budget_s, allow_busy)
-            return _follow(session, choice.facts, resume_sweep(resumption, engine, store))
+            return _follow(session, choice.facts, resume_sweep(resumption, engine, store), asking.options)
 
 
 def _require_unchanged(sweep_id: str, stored: SweepRequest, given: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ def _require_unchanged(sweep_id: str, stored: SweepRequest, given: dict[str, Any
     changed = [name for name, value in given.items() if replace(stored, **{name: value}) != stored]
     if changed:
         raise UsageError(
-            f"sweep {sweep_id} was begun with another {', '.join(changed)}", "leave that out, or start a new sweep"
+            f"sweep {sweep_id} was begun otherwise: {', '.join(changed)}", "leave that out, or start a new sweep"
         )
 
 
@@ -191,7 +191,9 @@ def _find(device: str, request: SweepRequest) -> DeviceChoice:
     return find_device(device, MemoryLimits(request.max_device_bytes, request.max_host_bytes))
 
 
-def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, None, None]) -> SweepFinished:
+def _follow(
+    session: Session, facts: DeviceFacts, events: Generator[SweepEvent, None, None], options: EngineOptions
+) -> SweepFinished:
     """Shows the events as they come, to the end; the last one is the result."""
     from pega_tune.autotune.cli.progress import Progress
     from pega_tune.autotune.sweep.events import SweepFinished, SweepStarted
@@ -210,7 +212,7 @@ def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, 
                     result = event
     except (Interruption, DeviceError, StoreError) as error:
         if sweep_id and not isinstance(error, DatabaseDamagedError):
-            kept = f"what was finished is stored; go on with: {_resuming(session, sweep_id)}"
+            kept = f"what was finished is stored; go on with: {_resuming(sweep_id, options)}"
             error.hint = "; ".join(filter(None, (error.hint, kept)))
         raise
     finally:
@@ -219,10 +221,9 @@ def _follow(session: Session, facts: DeviceFacts, events: Generator[SweepEvent, 
     return result
 
 
-def _resuming(session: Session, sweep_id: str) -> str:
-    """The command that goes on with a sweep."""
-    database = "" if session.database is None else f"--db {shlex.quote(without_passwords(session.database))} "
-    return f"pega-tune {database}sweep --resume {sweep_id}"
+def _resuming(sweep_id: str, options: EngineOptions) -> str:
+    """The command that goes on with a sweep; its request and its device are stored, how to run the engine is not."""
+    return f"pega-tune sweep --resume {sweep_id}{' --start-mps' if options.start_mps else ''}"
 
 
 def _document(finished: SweepFinished) -> dict[str, Any]:

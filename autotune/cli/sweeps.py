@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pega_tune.autotune.cli.devices import describe, document
-from pega_tune.autotune.cli.options import SweepArgument
+from pega_tune.autotune.cli.options import SweepArgument, named_file
 from pega_tune.autotune.cli.output import fields, table
 from pega_tune.autotune.cli.session import session_of
 from pega_tune.autotune.cli.units import format_duration, format_time
-from pega_tune.errors import DataError
+from pega_tune.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from pega_tune.autotune.sweep.axes import Axes
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from pega_tune.profiles.store.store import Store
 
     Counts = dict[str, int]
+
+_STDOUT = Path("-")
 
 app = typer.Typer(name="sweeps", help="What was measured.")
 
@@ -87,7 +89,9 @@ def show_sweep(context: typer.Context, sweep: SweepArgument) -> None:
 def export_sweep(
     context: typer.Context,
     sweep: SweepArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; replaced if it is there.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to, replaced if it is there; - is stdout.")
+    ],
     commit: Annotated[str, typer.Option(metavar="ID", help="Of the sources that measured, to be noted.")] = "",
     command: Annotated[str, typer.Option(metavar="TEXT", help="That measured, to be noted.")] = "",
 ) -> None:
@@ -97,14 +101,20 @@ def export_sweep(
     from pega_tune.profiles.policy.urls import without_passwords
 
     session = session_of(context)
+    if output == _STDOUT and session.output.json:
+        raise UsageError("a recording is no JSON document", "name a file, or leave --json out")
+    file = output if output == _STDOUT else named_file(output)
     with session.read_store() as store:
         recording = record_sweep(store, sweep, commit, without_passwords(command))
     content = encode(recording)
+    if file == _STDOUT:
+        session.output.write(content)
+        return
     try:
-        output.write_bytes(content)
+        file.write_bytes(content)
     except OSError as error:
-        raise DataError(f"{output}: {error.strerror}") from error
-    whole = {"sweep": recording.sweep.sweep_id, "file": str(output), "blocks": len(recording.blocks)}
+        raise DataError(f"{file}: {error.strerror}") from error
+    whole = {"sweep": recording.sweep.sweep_id, "file": str(file), "blocks": len(recording.blocks)}
     session.output.answer(
         {**whole, "bytes": len(content)},
         fields([(name, str(value)) for name, value in (*whole.items(), ("size", f"{len(content)} bytes"))]),

@@ -9,7 +9,6 @@ from pega_tune.profiles.policy.checks import latest
 from pega_tune.profiles.policy.matching import TIERS, fit, sweep_command
 from pega_tune.profiles.policy.reader import find_profile
 from pega_tune.profiles.policy.terms import Tier
-from pega_tune.profiles.store.records import ProfileRecord
 from pega_tune.profiles.store.store import Store
 from pega_tune.profiles.store.verdicts import checks_of
 
@@ -30,9 +29,9 @@ class Answering:
     tier: Tier
     warnings: tuple[str, ...]
 
-    def preferred_to(self, other: ProfileRecord, device: DeviceFacts) -> str:
-        """Why it answers for a device, and not another sound one that fits, in a few words."""
-        matched = fit(other.device, device)
+    def preferred_to(self, measured: DeviceFacts, device: DeviceFacts) -> str:
+        """Why it answers for a device, and not another sound one that was `measured` and fits, in a few words."""
+        matched = fit(measured, device)
         if matched is None or TIERS.index(self.tier) < TIERS.index(matched.tier):
             return "fits better"
         return "is newer"

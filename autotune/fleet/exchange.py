@@ -1,6 +1,7 @@
 """From a host's database to the one that the fleet shares, and back."""
 
-from collections.abc import Collection, Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pega_tune.autotune.fleet.answering import Answering, answering
@@ -8,9 +9,10 @@ from pega_tune.autotune.fleet.loads import Load, read_load, store_load
 from pega_tune.autotune.verify.lookup import NoProfileError, profile_in_use
 from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.profiles.policy.admissible import require_sms
 from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.terms import ProfileState
+from pega_tune.profiles.policy.urls import without_passwords
+from pega_tune.profiles.store.bundles import require_past
 from pega_tune.profiles.store.errors import ImportConflictError, RecordDamagedError
 from pega_tune.profiles.store.host import HostView
 from pega_tune.profiles.store.records import ProfileRecord
@@ -46,6 +48,23 @@ class Passed:
     refused: str = ""
     retired: bool = False
     verdicts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the fleet has for a device: read and checked, and nothing is written yet.
+
+    Attributes:
+        device: whose.
+        found: the best profile that is not retired here; or why there is none.
+        retired: what is retired in the fleet, by id.
+        notes: what else the user should know, one line each.
+    """
+
+    device: DeviceFacts
+    found: Load | DataError
+    retired: Mapping[str, ProfileRecord]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,21 +104,19 @@ def open_fleet(url: str, *, create: bool = False, read_only: bool = True, host: 
     try:
         return Store.open(url, create=create, read_only=read_only, host=host or patient_host())
     except DataError as error:
-        raise type(error)(error.message, error.hint.replace("--db", "--fleet")) from error
+        raise type(error)(error.message, _of_fleet(error.hint, url)) from error
 
 
-def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, ...]:
-    """Passes profiles on, each with what later checks of it found; what is there already stays as it is.
+def published(source: Store, ids: Iterable[str] = ()) -> tuple[ProfileRecord, ...]:
+    """The profiles that there are to push.
 
     Args:
-        source: this host's.
-        fleet: the shared one.
-        ids: of the profiles, or unique beginnings; none passes on all that are published.
+        source: this host's database.
+        ids: of the profiles, or unique beginnings; none takes all that are published.
 
     Raises:
         NotPublishedError: one of those named is not published, or none is.
-        DataError: a database does not answer; what was passed on before stays. A profile that is refused keeps no other
-            one back.
+        DataError: the database refuses.
     """
     named = tuple(source.profile(each) for each in ids)
     for profile in named:
@@ -108,35 +125,77 @@ def push(source: Store, fleet: Store, ids: Iterable[str] = ()) -> tuple[Passed, 
     chosen = named or tuple(each for each in source.profiles() if each.state is ProfileState.PUBLISHED)
     if not chosen:
         raise NotPublishedError("there is no published profile here", "run pega-tune sweep")
-    return tuple(_pass_on(profile, source, fleet) for profile in chosen)
+    return chosen
+
+
+def push(profiles: Iterable[ProfileRecord], source: Store, fleet: Store) -> tuple[Passed, ...]:
+    """Passes profiles on, each with what later checks of it found; what is there already stays as it is.
+
+    Args:
+        profiles: of `published`.
+        source: this host's database.
+        fleet: the shared one.
+
+    Raises:
+        DataError: a database does not answer; what was passed on before stays. A profile that is refused keeps no other
+            one back.
+    """
+    return tuple(_pass_on(profile, source, fleet) for profile in profiles)
 
 
 def pull(fleet_url: str, local: Store, device: DeviceFacts, host: HostView | None = None) -> Pulled:
-    """Brings the fleet's best profile for a device here, or keeps the one that is here.
+    """Brings the fleet's best profile for a device here, or keeps the one that is here: `ask`, and then `take`."""
+    return take(ask(fleet_url, device, local.profiles(), host), local)
 
-    What was retired in the fleet is retired here, too, and what was retired here is passed over.
+
+def ask(
+    fleet_url: str, device: DeviceFacts, known: Iterable[ProfileRecord] = (), host: HostView | None = None
+) -> Offer:
+    """What the fleet has for a device; writes nothing, neither there nor here.
 
     Args:
         fleet_url: the shared database.
-        local: this host's.
         device: facts of the device.
+        known: this host's profiles; the retired ones among them are passed over.
         host: the machine; None is this one.
-
-    Raises:
-        DataError: the fleet gives none, for whatever reason, and there is none here; or this host's database refuses.
     """
-    notes: tuple[str, ...] = ()
+    host = host or patient_host()
+    theirs: Mapping[str, ProfileRecord] = {}
     try:
         with open_fleet(fleet_url, host=host) as fleet:
-            notes = _retire_alike(fleet, local)
-            best, load = _best(fleet, device, _retired(local))
+            theirs = _retired(fleet.profiles())
+            load, notes = _best(fleet, device, _retired(known))
+        require_past(load.bundle, host.now())
+    except DataError as error:
+        return Offer(device, error, theirs)
+    return Offer(device, load, theirs, notes)
+
+
+def take(offer: Offer, local: Store) -> Pulled:
+    """Stores what the fleet offers, and retires here what is retired there.
+
+    Raises:
+        DataError: the fleet gave none, for whatever reason, and there is none here; or this host's database refuses.
+    """
+    device, load, notes = offer.device, offer.found, offer.notes
+    try:
+        notes += _retire_alike(offer.retired, local)
+        if isinstance(load, DataError):
+            return _kept(local, device, load, notes)
         added = store_load(load, local).added
     except DataError as error:
         return _kept(local, device, error, notes)
-    found = answering(local, device)
-    other = found.profile_id != best.profile_id
-    instead = found.preferred_to(best, device) if other else ""
+    best, found = load.bundle, answering(local, device)
+    instead = found.preferred_to(best.device, device) if found.profile_id != best.profile_id else ""
     return Pulled(device, found, best.profile_id, added, instead, notes=notes)
+
+
+def _of_fleet(hint: str, url: str) -> str:
+    """A hint about a host's own database, for the shared one."""
+    hint = hint.replace("--db", "--fleet").replace(
+        "`pega-tune sweep` or `pega-tune db upgrade`", "`pega-tune fleet push`"
+    )
+    return hint.replace("pega-tune db", f"pega-tune --db {shlex.quote(without_passwords(url))} db")
 
 
 def _pass_on(profile: ProfileRecord, source: Store, fleet: Store) -> Passed:
@@ -148,33 +207,37 @@ def _pass_on(profile: ProfileRecord, source: Store, fleet: Store) -> Passed:
     return Passed(profile, stored.added, retired=retired, verdicts=stored.verdicts)
 
 
-def _best(fleet: Store, device: DeviceFacts, without: Collection[str]) -> tuple[ProfileRecord, Load]:
-    """The fleet's best profile that the device can run, as it is passed on."""
-    passed_over = set(without)
-    while True:
-        profile = profile_in_use(fleet, device, passed_over)
-        load = read_load(profile, fleet)
-        try:
-            require_sms(load.bundle.policy, device)
-        except PolicyFormatError:
-            passed_over.add(profile.profile_id)
-        else:
-            return profile, load
+def _best(fleet: Store, device: DeviceFacts, retired_here: Mapping[str, ProfileRecord]) -> tuple[Load, tuple[str, ...]]:
+    """The fleet's best profile for a device but those, as it is passed on; and what is to be told of those."""
+    first = profile_in_use(fleet, device)
+    mine = retired_here.get(first.profile_id)
+    if mine is None:
+        return read_load(first, fleet), ()
+    name, undo = mine.profile_id, f"pega-tune profiles retire {mine.profile_id} --undo"
+    why = f"the fleet's profile {name} is retired here ({_reason(mine)})"
+    try:
+        best = profile_in_use(fleet, device, retired_here)
+    except NoProfileError:
+        raise NoProfileError(f"{why}, and no other fits {device.uuid}", f"`{undo}` takes it into use again") from None
+    return read_load(best, fleet), (f"{why} and is passed over: `{undo}` takes it into use again",)
 
 
-def _retired(store: Store) -> dict[str, ProfileRecord]:
-    return {each.profile_id: each for each in store.profiles() if each.state is ProfileState.RETIRED}
+def _retired(profiles: Iterable[ProfileRecord]) -> dict[str, ProfileRecord]:
+    return {each.profile_id: each for each in profiles if each.state is ProfileState.RETIRED}
 
 
-def _retire_alike(fleet: Store, local: Store) -> tuple[str, ...]:
+def _reason(retired: ProfileRecord) -> str:
+    return retired.reasons[0] if retired.reasons else "no reason is given"
+
+
+def _retire_alike(retired: Mapping[str, ProfileRecord], local: Store) -> tuple[str, ...]:
     """Retires what answers here and was retired in the fleet; a line for each."""
-    retired = _retired(fleet)
     notes = []
     for mine in local.profiles() if retired else ():
         theirs = retired.get(mine.profile_id)
         if theirs is None or mine.state is not ProfileState.PUBLISHED or theirs.digest != mine.digest:
             continue
-        why = theirs.reasons[0] if theirs.reasons else "no reason is given"
+        why = _reason(theirs)
         local.retire(mine.profile_id, f"in the fleet, {why}"[:LONGEST_REASON])
         notes.append(f"profile {mine.profile_id}, which was here, is retired in the fleet, and now here ({why})")
     return tuple(notes)

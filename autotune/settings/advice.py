@@ -101,7 +101,9 @@ def advise(engine: Engine, known: Known) -> Advice:
     if not settings:
         raise DataError(
             f"profile {known.profile.profile_id} does not tell how long settings of {engine.name} take",
-            "export where its sweep was measured, or measure with --preset standard",
+            "measure with --preset standard"
+            if known.blocks
+            else "the cells of its sweep would; they are not in this database: export where it was measured",
         )
     best = _best(settings, times, reference)
     default = engine.default(times)

@@ -1,14 +1,15 @@
 """Times from the measured cells of a sweep, for any shape: its curve, and what that misses at the shapes around."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pega_tune.autotune.compiling.curves import Curve
 from pega_tune.autotune.compiling.forecast import fit_curves, forecast
 from pega_tune.autotune.compiling.laws import Array
 from pega_tune.autotune.settings.mix import Mix
+from pega_tune.autotune.settings.widths import Widths
 from pega_tune.autotune.sweep.observations import Observations
 from pega_tune.autotune.sweep.plans import launched, legs_of
 from pega_tune.kernels.plan import AnyPlan
@@ -43,8 +44,9 @@ class MeasuredTimes:
 class Foreseen:
     """The times of N plans for D shapes, of one direction, whose ranges lie as those that were measured.
 
-    A time is known if the plan has a curve of its own, or was measured at the nearest shape that was. No curve leads
-    past the fastest at which anything was seen to move bytes.
+    Of a plan, or one that launches the same, which was measured at the nearest shape that was; else of kernels of other
+    widths; else by the plan's own curve through shapes farther off. No curve leads past the fastest at which anything
+    was seen to move bytes.
 
     Attributes:
         plans: those that were measured.
@@ -53,30 +55,35 @@ class Foreseen:
     def __init__(self, seen: Observations, shapes: Sequence[TransferShape]) -> None:
         curves = fit_curves(seen)
         found = forecast(seen, curves, shapes)
-        nearest = np.argmin(found.apart, axis=1)
+        near = found.measured[:, np.argmin(found.apart, axis=1)]
         own = np.array([isinstance(curves.plans.get(plan), Curve) for plan in seen.plans])
-        known: NDArray[np.bool_] = own[:, None] | found.measured[:, nearest]
-        least_s = np.array([shape.moved_bytes for shape in shapes]) / _fastest(seen)
-        self._times_s = np.where(known, np.maximum(found.times_s, least_s), np.nan)
+        self._least_s = np.array([shape.moved_bytes for shape in shapes]) / _fastest(seen)
+        times_s = np.maximum(found.times_s, self._least_s)
+        self._near_s, self._own_s = (np.where(known, times_s, np.nan) for known in (near, own[:, None]))
         self._shapes = shapes
         self._index: dict[AnyPlan, int] = {plan: i for i, plan in enumerate(seen.plans)}
         self.plans = seen.plans
         self._launches = [dict(self._launched(column)) for column in range(len(shapes))]
+        self._widths = Widths(dict(zip(seen.plans, self._near_s, strict=True)), curves.families, shapes)
 
     def times_s(self, plan: AnyPlan) -> Array:
-        """Of the plan itself, else of one that launches the same at a shape: (D,), in seconds; NaN where unknown."""
-        found = self._index.get(plan)
-        if found is not None and np.isfinite(self._times_s[found]).all():
-            own: Array = self._times_s[found]
-            return own
+        """The times, (D,), in seconds; NaN where unknown."""
+        index = self._index.get(plan)
+        unknown = np.full(len(self._shapes), np.nan)
         alike = zip(self._launches, self._shapes, strict=True)
-        return np.array([launches.get(launched(plan, shape), np.nan) for launches, shape in alike])
+        sources = (
+            unknown if index is None else self._near_s[index],
+            np.array([launches.get(launched(plan, shape), np.nan) for launches, shape in alike]),
+            np.maximum(self._widths.times_s(plan), self._least_s),
+            unknown if index is None else self._own_s[index],
+        )
+        return reduce(lambda first, second: np.where(np.isfinite(first), first, second), sources)
 
     def _launched(self, column: int) -> Iterator[tuple[AnyPlan, float]]:
         """What is launched at a shape, and how long it takes."""
         for plan, index in self._index.items():
-            if np.isfinite(self._times_s[index, column]):
-                yield launched(plan, self._shapes[column]), float(self._times_s[index, column])
+            if np.isfinite(self._near_s[index, column]):
+                yield launched(plan, self._shapes[column]), float(self._near_s[index, column])
 
 
 def _fastest(seen: Observations) -> float:

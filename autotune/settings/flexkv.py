@@ -35,8 +35,8 @@ class FlexKV:
 
     name = "flexkv"
     stands = (
-        "CTAs that take whole ranges, with as many threads in all as its CTAs of 1024; one memcpy per range for its "
-        "copy engines, though it may find fewer, larger copies"
+        "CTAs of 1024 threads, each of which takes whole ranges; one memcpy per range for its copy engines, though it "
+        "may find fewer, larger copies"
     )
 
     def settings(self, times: Times, sm_count: int) -> Iterator[Setting]:

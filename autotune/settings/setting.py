@@ -8,7 +8,8 @@ import numpy as np
 
 from pega_tune.autotune.compiling.laws import Array
 from pega_tune.autotune.settings.times import Times
-from pega_tune.kernels.plan import CopyPlan, KernelOptions, Variant, kernel
+from pega_tune.autotune.settings.widths import plain_kernel
+from pega_tune.kernels.plan import MAX_GRID_BLOCKS, CopyPlan, Variant, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
 
 Leg: TypeAlias = Callable[[TransferShape, Direction], CopyPlan]
@@ -87,7 +88,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ctas:
-    """CTAs of an engine's kernel, as kernels here that hold as many threads.
+    """CTAs of an engine's kernel, as a kernel here with as many of that size.
 
     Attributes:
         variant: whose way of cutting work is theirs.
@@ -98,30 +99,20 @@ class Ctas:
     threads: int
 
     def known(self, times: Times) -> dict[int, CopyPlan]:
-        """Numbers of CTAs, ascending, and the plans for each, whose times are known for the whole mix.
+        """Numbers of CTAs, ascending, and the plan of each, whose times are known for the whole mix.
 
-        Those of CTAs of the same size if there are several, else of the size of which most are known.
+        Tried are those that have as many CTAs, or as many threads, as a kernel that was measured.
         """
-        by_size: dict[int, dict[int, CopyPlan]] = {}
-        for plan in times.known(filter(self._stands, times.source.plans)):
-            assert plan.threads is not None
-            assert plan.options is not None
-            ctas, rest = divmod(plan.options.max_grid_blocks * plan.threads, self.threads)
-            if rest == 0:
-                by_size.setdefault(plan.threads, {})[ctas] = plan
-        same = by_size.get(self.threads, {})
-        best = same if len(same) > 1 else max(by_size.values(), key=len, default={})
-        return dict(sorted(best.items()))
+        plans = {ctas: kernel(self.variant, ctas, self.threads) for ctas in sorted(self._worth_trying(times))}
+        return {ctas: plan for ctas, plan in plans.items() if times.is_known(plan, plan)}
 
     def plan(self, ctas: int, times: Times) -> CopyPlan | None:
-        """A plan for so many CTAs; None if none is known."""
-        found = self.known(times).get(ctas)
-        own = kernel(self.variant, ctas, self.threads)
-        return own if found is None and times.is_known(own, own) else found
+        """The plan for so many CTAs; None if its times are not known for the whole mix."""
+        plan = kernel(self.variant, ctas, self.threads)
+        return plan if times.is_known(plan, plan) else None
 
-    def _stands(self, plan: CopyPlan) -> bool:
-        """Kernels of which nothing but their width differs."""
-        if plan.variant is not self.variant or plan.options is None or plan.threads is None:
-            return False
-        options = KernelOptions(plan.options.max_grid_blocks)
-        return plan == kernel(self.variant, options.max_grid_blocks, plan.threads)
+    def _worth_trying(self, times: Times) -> set[int]:
+        wide = (plain_kernel(plan) for plan in times.source.plans if plan.variant is self.variant)
+        grids = {(p.options.max_grid_blocks, p.threads) for p in wide if p and p.options and p.threads}
+        alike = {grid * threads // self.threads for grid, threads in grids if grid * threads % self.threads == 0}
+        return {ctas for ctas in {grid for grid, _ in grids} | alike if ctas < MAX_GRID_BLOCKS}

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pega_tune.autotune.compiling.laws import Array
+from pega_tune.autotune.compiling.laws import Array, Shapes
 from pega_tune.autotune.settings.mix import Mix
+from pega_tune.autotune.settings.widths import plain_kernel
 from pega_tune.autotune.sweep.choices import kind_of
 from pega_tune.autotune.sweep.plans import launched, legs_of
 from pega_tune.kernels.plan import AnyPlan
@@ -18,8 +19,8 @@ class TabledTimes:
     """What the tables say of the shapes of a mix. Implements `Source`.
 
     A cell holds the plans that no other one beats in both time and threads. A kernel that is not among them takes at
-    least as long as the fastest of its kind that holds no more threads than it does: that is its time here. Of copy
-    engines no more is known than what is there.
+    least as long as the fastest of its kind that has no more bytes in flight than it has: that is its time here. Of
+    copy engines no more is known than what is there.
     """
 
     basis = "the tables of the profile alone, in which times of kernels that were passed over are lower bounds"
@@ -49,10 +50,14 @@ def _time_s(plan: AnyPlan, shape: TransferShape, options: tuple[Option, ...]) ->
     exact = [o.predicted.time_s for o in options if launched(o.plan, shape) == wanted]
     if exact:
         return min(exact)
-    threads, kind = wanted.resident_threads, kind_of(plan)
+    own, at = plain_kernel(plan), Shapes.of([shape])
+    if own is None:
+        return np.nan
     lighter = [
-        o.predicted.time_s
-        for o in options
-        if kind_of(o.plan) == kind and launched(o.plan, shape).resident_threads <= threads
+        option.predicted.time_s
+        for option in options
+        if kind_of(option.plan) == kind_of(plan)
+        and (kernel := plain_kernel(option.plan)) is not None
+        and at.in_flight_bytes(kernel)[0] <= at.in_flight_bytes(own)[0]
     ]
-    return min(lighter) if threads and lighter else np.nan
+    return min(lighter, default=np.nan)

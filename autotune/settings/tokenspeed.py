@@ -6,8 +6,7 @@ from typing import Final
 from pega_tune.autotune.settings.setting import Ctas, Setting, Value
 from pega_tune.autotune.settings.times import Times
 from pega_tune.autotune.static_rules import TRITON_THREADS
-from pega_tune.autotune.sweep.plans import pegaflow_kernel
-from pega_tune.kernels.plan import Variant
+from pega_tune.kernels.plan import MAX_GRID_BLOCKS, Variant
 
 CAP: Final = "TOKENSPEED_KV_ALL_LAYER_GRID_CAP"
 """Source: tokenspeed, pull request 439: the default is 32, and 0 takes the cap away."""
@@ -21,15 +20,14 @@ class TokenSpeed:
     """Implements `Engine`."""
 
     name = "tokenspeed"
-    stands = "CTAs that take whole ranges, with as many threads in all as its programs of 128"
+    stands = "CTAs of 128 threads, each of which takes whole ranges"
 
     def settings(self, times: Times, sm_count: int) -> Iterator[Setting]:  # noqa: ARG002
         """All caps, and none."""
-        full = pegaflow_kernel()
         for cap, plan in CTAS.known(times).items():
-            if plan != full:
-                yield Setting.uniform({CAP: cap}, plan, plan)
-        if times.is_known(full, full):
+            yield Setting.uniform({CAP: cap}, plan, plan)
+        full = CTAS.plan(MAX_GRID_BLOCKS, times)
+        if full is not None:
             yield Setting.uniform({CAP: NO_CAP}, full, full)
 
     def default(self, times: Times) -> Setting | None:

@@ -44,8 +44,8 @@ class VLLM:
 
     name = "vllm"
     stands = (
-        "one batch call for its batch call; CTAs that take whole ranges, with as many threads in all as its programs "
-        "of 128, for its kernel, whose words have 8 bytes"
+        "one batch call for its batch call; CTAs of 128 threads, each of which takes whole ranges, for the programs of "
+        "its kernel, whose words have 8 bytes"
     )
 
     def settings(self, times: Times, sm_count: int) -> Iterator[Setting]:

@@ -17,7 +17,7 @@ from pega_tune.autotune.sim.programs import ProgramBuilder
 from pega_tune.autotune.sim.scene import Scene, SceneRun, Seen
 from pega_tune.autotune.sim.stages import Program
 from pega_tune.autotune.sweep.plans import legs_of
-from pega_tune.errors import DeviceError, UsageError
+from pega_tune.errors import UsageError
 from pega_tune.kernels.decode.models import DecodeModel, StepKind
 from pega_tune.kernels.plan import MAX_THREADS, Completion
 from pega_tune.profiles.policy.terms import Colocation
@@ -30,8 +30,8 @@ _LONGER: Final = 1.02  # than the longest of so few are steps and bursts now and
 class ServingRun:
     """One block in progress: equal blocks give equal segments, on a clock that begins at 0.
 
-    Decode of the `torch` source is taken to be as the built-in one. Stream priorities and the client priority under MPS
-    change nothing: priorities have been measured only between processes that take turns, and changed nothing there.
+    Stream priorities and the client priority under MPS change nothing: priorities have been measured only between
+    processes that take turns, and changed nothing there.
     """
 
     def __init__(self, parameters: SimParameters, faults: SimFaults, block: ServingBlock) -> None:
@@ -39,7 +39,6 @@ class ServingRun:
 
         Raises:
             UsageError: there is no such decode model, priority or share.
-            DeviceError: decode is a program, which a simulated device does not run.
         """
         _require(parameters, block)
         self._parameters: Final = parameters
@@ -124,9 +123,8 @@ def step_s(parameters: SimParameters, colocation: Colocation, model: DecodeModel
 
 
 def _require(parameters: SimParameters, block: ServingBlock) -> None:
-    source, priority, share = block.decode.source, block.decode.stream_priority, block.mps.active_thread_percentage
-    if source not in ("builtin", "torch"):
-        raise DeviceError(f"a simulated device runs no decode of the source {source!r}", "choose builtin")
+    priority, share = block.decode.stream_priority, block.mps.active_thread_percentage
+    block.decode.require_simulable()
     if priority not in parameters.priorities:
         raise UsageError(f"there is no stream priority {priority} here")
     if share is not None and not 1 <= share <= 100:

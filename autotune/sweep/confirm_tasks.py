@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Final, Self
 
 from pega_tune.autotune.engine import Engine, SamplingLimits, TransferBlock
 from pega_tune.autotune.sweep.choices import (
@@ -24,6 +24,7 @@ from pega_tune.autotune.sweep.presets import ConfirmPreset
 from pega_tune.autotune.sweep.recording import Measured, block_record
 from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError
 from pega_tune.autotune.sweep.shapes import DIRECTIONS
+from pega_tune.autotune.sweep.tasks import Task, one_after_another
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import Hint
 from pega_tune.profiles.store.records import BlockRecord
@@ -54,7 +55,7 @@ class Confirmation:
         preset: how many shapes there are.
         seed: of the sweep.
         learner: compiles the first pass.
-        start_s: for the estimate: seconds until the fresh process is there.
+        start_s: for the estimate: seconds until the fresh process is there, unless the block before runs in it.
     """
 
     direction: Direction
@@ -79,6 +80,11 @@ class Confirmation:
     def estimate_s(self) -> float:
         """Wall time that it should take, in seconds."""
         return self.start_s + (BLOCK_S if self.hint is Hint.NONE else CANONICAL_BLOCK_S)
+
+    def after(self, before: Task | None, /) -> Self:
+        """It starts the process of the second pass, if that is not there."""
+        there = before is not None and before.process == self.process
+        return replace(self, start_s=0.0 if there else START_S)
 
     def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:
         """Runs it.
@@ -121,8 +127,8 @@ def plan_confirmation(
     available = Counter((shape.direction, hint_of(shape)) for shape in worth_measuring(measured))
     wanted = [(direction, Hint.NONE, preset.shapes) for direction in DIRECTIONS]
     wanted += [(Direction.BOTH, hint, 1) for hint in Hint if hint is not Hint.NONE]
-    start_s = START_S
-    for direction, hint, most in wanted:
-        for number in range(1, min(most, available[direction, hint]) + 1):
-            yield Confirmation(direction, hint, number, preset, seed, learner, start_s)
-            start_s = 0.0
+    yield from one_after_another(
+        Confirmation(direction, hint, number, preset, seed, learner)
+        for direction, hint, most in wanted
+        for number in range(1, min(most, available[direction, hint]) + 1)
+    )

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Protocol
+from typing import Self
 
 from pega_tune.autotune.engine import Candidate, Capabilities, Engine, SamplingLimits, TransferBlock
 from pega_tune.autotune.layouts import HOST_ORDERED, SHUFFLED, STRIDED, LayoutKind, NamedLayout
@@ -29,6 +29,7 @@ from pega_tune.autotune.sweep.shapes import (
     shortage,
     small_shapes,
 )
+from pega_tune.autotune.sweep.tasks import Task, one_after_another
 from pega_tune.kernels.plan import AnyPlan, Backend
 from pega_tune.kernels.shape import Direction, TransferShape
 from pega_tune.profiles.policy.terms import Colocation
@@ -60,6 +61,10 @@ class PlannedBlock:
         """Names it within its sweep."""
         return self.block.key
 
+    def after(self, _before: Task | None, /) -> Self:
+        """It starts nothing."""
+        return self
+
     def measure(self, engine: Engine, _stored: Mapping[str, BlockRecord]) -> BlockRecord:
         """Runs it.
 
@@ -69,36 +74,6 @@ class PlannedBlock:
         measurements = tuple(engine.transfer(self.block))
         measured = Measured(self.block, measurements, engine.conditions())
         return block_record(measured, engine.facts.identity.max_link)
-
-
-class Task(Protocol):
-    """A block of a sweep, to be measured when those before it are."""
-
-    @property
-    def key(self) -> str:
-        """Names it within its sweep."""
-
-    @property
-    def estimate_s(self) -> float:
-        """Wall time that it should take, in seconds."""
-
-    @property
-    def process(self) -> int:
-        """Number of the fresh process that it wants; 0 takes the one there is."""
-
-    def measure(self, engine: Engine, stored: Mapping[str, BlockRecord], /) -> BlockRecord:
-        """Measures it.
-
-        Args:
-            engine: what measures.
-            stored: blocks of the sweep so far, by key.
-
-        Returns:
-            What is stored of it, without the wall time, which the caller knows.
-
-        Raises:
-            DeviceError: it cannot be measured.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +95,10 @@ class SweepPlan:
     caveat: str = ""
 
     def without(self, finished: Iterable[str]) -> "SweepPlan":
-        """What is left when the blocks of these keys are stored already."""
+        """What is left when the blocks of these keys are stored already; what those started is to be started anew."""
         done = frozenset(finished)
-        return replace(self, blocks=tuple(b for b in self.blocks if b.key not in done))
+        left = (block for block in self.blocks if block.key not in done)
+        return replace(self, blocks=tuple(one_after_another(left)))
 
     @property
     def estimate_s(self) -> float:

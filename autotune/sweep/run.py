@@ -4,7 +4,6 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 from pega_tune.autotune.engine import Capabilities, Engine
-from pega_tune.autotune.serving import EXTERNAL
 from pega_tune.autotune.sweep.environment import Clock, Owner, SystemClock, environment_json
 from pega_tune.autotune.sweep.events import SweepEvent
 from pega_tune.autotune.sweep.planner import SweepPlan, plan_sweep
@@ -122,10 +121,10 @@ def _require_decode(engine: Engine, request: SweepRequest) -> None:
     """Refuses what could only be found missing when all else has been measured.
 
     Raises:
-        UsageError: a program is to decode beside a device that is simulated.
+        UsageError: a simulated device has no model of what is to decode.
     """
-    if engine.facts.simulated and request.decode.startswith(EXTERNAL):
-        raise UsageError(f"a simulated device runs no program beside it: {request.decode}", "use --decode builtin")
+    if engine.facts.simulated and request.decode_spec is not None:
+        request.decode_spec.require_simulable()
 
 
 def _require_same(sweep: SweepRecord, engine: Engine, capabilities: Capabilities) -> None:

@@ -17,9 +17,10 @@ from pega_tune.autotune.sweep.events import (
 from pega_tune.autotune.sweep.gate import is_disturbed, judge
 from pega_tune.autotune.sweep.keys import confirms
 from pega_tune.autotune.sweep.losses import losses
-from pega_tune.autotune.sweep.planner import SweepPlan, Task
+from pega_tune.autotune.sweep.planner import SweepPlan
 from pega_tune.autotune.sweep.recording import best_cell, profile_record
 from pega_tune.autotune.sweep.serving_tasks import NothingToCompareError
+from pega_tune.autotune.sweep.tasks import Task
 from pega_tune.errors import DeviceError, PegaTuneError
 from pega_tune.profiles.store.records import BlockRecord, SweepRecord, SweepState
 from pega_tune.profiles.store.store import Store

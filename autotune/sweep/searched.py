@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Final
+from typing import Final, Self
 
 from pega_tune.autotune.engine import Candidate, CandidateKind, Capabilities, Engine, SamplingLimits, TransferBlock
 from pega_tune.autotune.measuring.cells import collect
@@ -17,6 +17,7 @@ from pega_tune.autotune.sweep.plans import allowed
 from pega_tune.autotune.sweep.recording import Measured, block_record
 from pega_tune.autotune.sweep.representatives import representatives
 from pega_tune.autotune.sweep.survivors import MeasuredPlan
+from pega_tune.autotune.sweep.tasks import Task
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.profiles.policy.terms import Runtime
 from pega_tune.profiles.store.records import BlockRecord
@@ -65,6 +66,10 @@ class SearchedBlock:
     def process(self) -> int:
         """It takes the process there is."""
         return 0
+
+    def after(self, _before: Task | None, /) -> Self:
+        """It starts nothing."""
+        return self
 
     @property
     def estimated(self) -> tuple[TransferBlock, TransferBlock]:

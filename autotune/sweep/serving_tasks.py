@@ -1,8 +1,8 @@
 """The serving blocks of a sweep: a survey of what transfers alone left over, then its finalists in fresh processes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Self
 
 from pega_tune.autotune.engine import Candidate, CandidateKind, Engine
 from pega_tune.autotune.layouts import NamedLayout
@@ -14,6 +14,7 @@ from pega_tune.autotune.sweep.recording import MeasuredServing, serving_record
 from pega_tune.autotune.sweep.representatives import representatives
 from pega_tune.autotune.sweep.serving_costs import costs_of, finalists
 from pega_tune.autotune.sweep.survivors import MeasuredPlan, prune
+from pega_tune.autotune.sweep.tasks import Task, one_after_another
 from pega_tune.errors import DeviceError
 from pega_tune.kernels.plan import AnyPlan
 from pega_tune.kernels.shape import TransferShape
@@ -75,6 +76,20 @@ class PlannedServing:
         rounds = self.preset.final_rounds if self.process else self.preset.rounds
         period_s = SMALL_PERIOD_S if self.shape.moved_bytes <= SMALL_BYTES else PERIOD_S
         return self.start_s + SETUP_S + count * VERIFY_S + (count + 1) * rounds * self.preset.bursts * period_s
+
+    def after(self, before: Task | None, /) -> Self:
+        """It starts decode, and the process, unless they are there: an engine keeps its decode in one place.
+
+        Who is a client of MPS was born one, so that each change of that takes a process, too.
+        """
+        there = before if isinstance(before, PlannedServing) else None
+        process, place = (0, Colocation.IDLE) if there is None else (there.process, there.colocation)
+        start_s = 0.0
+        if self.process != process or (self.colocation != place and Colocation.MPS in (self.colocation, place)):
+            start_s += PROCESS_START_S
+        if (self.process, self.colocation) != (process, place):
+            start_s += SAME_CONTEXT_START_S if self.colocation is Colocation.SAME_CONTEXT else DECODE_START_S
+        return replace(self, start_s=start_s)
 
     def measure(self, engine: Engine, stored: Mapping[str, BlockRecord]) -> BlockRecord:
         """Runs it.
@@ -167,7 +182,7 @@ def plan_serving(
         for colocation in colocations
         for source in sources
     )
-    return tuple(_with_starts((*surveys, *_finals(surveys))))
+    return tuple(one_after_another((*surveys, *_finals(surveys))))
 
 
 def _finals(surveys: Sequence[PlannedServing]) -> Iterator[PlannedServing]:
@@ -177,19 +192,3 @@ def _finals(surveys: Sequence[PlannedServing]) -> Iterator[PlannedServing]:
             if process > survey.preset.processes:
                 continue
             yield replace(survey, key=final_key(survey.key, process), source=survey.key, process=process)
-
-
-def _with_starts(tasks: Iterable[PlannedServing]) -> Iterator[PlannedServing]:
-    """The tasks, in their order; an engine keeps its decode from one block to the next, in one process and place.
-
-    Who is a client of MPS was born one, so that each change of that takes a process, too.
-    """
-    process, place = 0, Colocation.IDLE
-    for task in tasks:
-        start_s = 0.0
-        if task.process != process or (task.colocation != place and Colocation.MPS in (task.colocation, place)):
-            start_s += PROCESS_START_S
-        if (task.process, task.colocation) != (process, place):
-            start_s += SAME_CONTEXT_START_S if task.colocation is Colocation.SAME_CONTEXT else DECODE_START_S
-        yield replace(task, start_s=start_s)
-        process, place = task.process, task.colocation

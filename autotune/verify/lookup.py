@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pega_tune.autotune.verify.verification import Verdict, Verification
 from pega_tune.errors import DataError
 from pega_tune.kernels.facts import DeviceFacts
+from pega_tune.profiles.policy.admissible import usable_policy
 from pega_tune.profiles.policy.checks import Check, changed_since, latest
 from pega_tune.profiles.policy.dating import is_ahead
+from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.matching import TIERS, fit, sweep_command
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import EvidenceKind, EvidenceRecord, ProfileRecord
@@ -21,7 +23,7 @@ class NoProfileError(DataError):
 
 
 def profile_in_use(store: Store, device: DeviceFacts, without: Collection[str] = ()) -> ProfileRecord:
-    """The profile from which `Auto` answers for a device: by tier, and within a tier the newest.
+    """The profile from which `Auto` answers for a device: by tier, and within a tier the newest that is usable.
 
     Args:
         store: where to look.
@@ -29,17 +31,25 @@ def profile_in_use(store: Store, device: DeviceFacts, without: Collection[str] =
         without: ids of profiles that are passed over.
 
     Raises:
-        NoProfileError: there is none.
+        NoProfileError: there is none; the message says why the best of those that fit is not usable.
         DataError: the database refuses.
     """
     published = (each for each in store.profiles() if each.state is ProfileState.PUBLISHED)
-    usable = (each for each in published if each.profile_id not in without)
-    fitting = [(TIERS.index(found.tier), each) for each in usable if (found := fit(each.device, device)) is not None]
-    if not fitting:
-        raise NoProfileError(f"no published profile fits {device.uuid}", f"run {sweep_command(device)}")
+    wanted = (each for each in published if each.profile_id not in without)
+    fitting = [(TIERS.index(found.tier), each) for each in wanted if (found := fit(each.device, device)) is not None]
     now = datetime.now(UTC)
-    # Of equal ones the first: the store has the newest in front.
-    return min(fitting, key=lambda pair: (pair[0], is_ahead(pair[1].created_at, now)))[1]
+    # Sorting is stable: the store has the newest in front.
+    fitting.sort(key=lambda pair: (pair[0], is_ahead(pair[1].created_at, now)))
+    skipped = []
+    for _, profile in fitting:
+        try:
+            usable_policy(profile.compiled, profile.digest, device)
+        except PolicyFormatError as error:
+            skipped.append(f": profile {profile.profile_id} was skipped: {error.message}")
+        else:
+            return profile
+    why = f"no published profile fits {device.uuid}{''.join(skipped[:1])}"
+    raise NoProfileError(why, f"run {sweep_command(device)}")
 
 
 def changed_fields(store: Store, profile: ProfileRecord, device: DeviceFacts) -> tuple[str, ...]:

@@ -10,6 +10,12 @@ from pega_tune.profiles.bundle.errors import BundleError
 from pega_tune.profiles.bundle.keys import SigningKey, TrustedKey
 from pega_tune.profiles.bundle.strict_json import MAX_TEXT_BYTES
 
+_GZIP = b"\x1f\x8b"  # RFC 1952, section 2.3.1
+_NO_BUNDLE_HINT = (
+    "`pega-tune export PROFILE -o FILE` writes a bundle; what `pega-tune sweeps export` writes is replayed, as "
+    "docs/measuring.md says"
+)
+
 
 def read_bundle(path: Path, trusted: TrustedKey | None = None) -> Bundle:
     """The profile in a file.
@@ -27,6 +33,8 @@ def read_bundle(path: Path, trusted: TrustedKey | None = None) -> Bundle:
         reason = getattr(error, "strerror", None) or str(error)
         raise BundleError(f"{path} cannot be read: {reason}", "name another file") from None
     try:
+        if text.startswith(_GZIP):
+            raise BundleError("it is compressed, as the recording of a sweep is, and no bundle", _NO_BUNDLE_HINT)
         return read(text, trusted)
     except BundleError as error:
         raise BundleError(f"the bundle {path} is refused: {error.message}", error.hint) from None

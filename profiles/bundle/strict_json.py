@@ -24,12 +24,14 @@ def parse(text: bytes) -> Any:
     """
     if len(text) > MAX_TEXT_BYTES:
         raise BundleError(f"it is larger than {MAX_TEXT_BYTES} bytes")
-    if text.count(b"{") + text.count(b"[") > MAX_CONTAINERS:
-        raise BundleError(f"it has more than {MAX_CONTAINERS} opening brackets")
     try:
-        return load(text.decode("utf-8"), parse_int=_whole, parse_float=_no_fraction, parse_constant=_no_fraction)
+        decoded = text.decode("utf-8")
     except UnicodeDecodeError:
         raise BundleError("it is not UTF-8 text") from None
+    if decoded.count("{") + decoded.count("[") > MAX_CONTAINERS:
+        raise BundleError(f"it has more than {MAX_CONTAINERS} opening brackets")
+    try:
+        return load(decoded, parse_int=_whole, parse_float=_no_fraction, parse_constant=_no_fraction)
     except (ValueError, RecursionError) as error:
         raise BundleError(f"it is not JSON: {error}") from None
 

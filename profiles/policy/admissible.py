@@ -1,9 +1,28 @@
-"""Whether a device can run the tables of another one of its family: those of a whole GPU on a slice of one, say."""
+"""Whether stored tables are whole, and those of another device of a family, say of a whole GPU, run on this one."""
 
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import CopyPlan, PlanPair
+from pega_tune.profiles.policy.compiled import decode, digest
 from pega_tune.profiles.policy.errors import PolicyFormatError
 from pega_tune.profiles.policy.table import CompiledPolicy
+
+
+def usable_policy(compiled: object, digested: str, device: DeviceFacts) -> CompiledPolicy:
+    """The tables of a stored profile, whoever looks it up.
+
+    Args:
+        compiled: as they are stored.
+        digested: what their digest was.
+        device: to be asked about.
+
+    Raises:
+        PolicyFormatError: they are damaged or of another format, or the device cannot run them.
+    """
+    if not isinstance(compiled, bytes) or digest(compiled) != digested:
+        raise PolicyFormatError("its tables are damaged: the digest differs")
+    policy = decode(compiled)
+    require_sms(policy, device)
+    return policy
 
 
 def require_sms(policy: CompiledPolicy, device: DeviceFacts) -> None:

@@ -90,16 +90,17 @@ def find_candidates(connection: sqlite3.Connection, device: DeviceFacts, warning
     return candidates
 
 
-def why_unused(connection: sqlite3.Connection, candidate: Candidate) -> str:
-    """Says of a profile that fits why it is not used, and how to go on."""
+def why_unused(connection: sqlite3.Connection, candidate: Candidate, device: DeviceFacts) -> str:
+    """Says of a profile that fits a device why it is not used, and how to go on there."""
     reasons, sweep_id, sweep_state = connection.execute(_UNUSED, (candidate.profile_id,)).fetchone()
     try:
         why = "; ".join(json.loads(reasons))
     except (ValueError, TypeError):
         why = "its reasons cannot be read"
     resume = f"pega-tune sweep --resume {sweep_id} --budget TIME"
-    resumable = sweep_state in _RESUMABLE and candidate.state is not ProfileState.RETIRED
-    advice = f"go on with {resume}" if resumable else f"run {sweep_command(candidate.device)} again"
+    begun_here = sweep_state in _RESUMABLE and candidate.device.uuid == device.uuid
+    resumable = begun_here and candidate.state is not ProfileState.RETIRED
+    advice = f"go on with {resume}" if resumable else f"run {sweep_command(device)} again"
     kind = "is a draft" if candidate.state is ProfileState.DRAFT else f"is {candidate.state}"
     return f"profile {candidate.profile_id} {kind} and is not used ({why}): {advice}"
 

@@ -51,7 +51,7 @@ def fit(
     if profile.identity.max_link is None or device.identity.max_link is None:
         warnings.append("suspect: whether the PCIe link is the same is not known")
     if check is not None and check.verdict == DRIFTED:
-        warnings.append(f"it has drifted, as pega-tune verify found: run {sweep_command(device)} again")
+        warnings.append(f"it has drifted, as verify found: run {sweep_command(device)} again")
     elif changed := changed_since(profile, device, check):
         since = "measured" if check is None else "verified"
         advice = verify_command(device) if comparable else f"{sweep_command(device)}, as {NOT_COMPARABLE}"
@@ -61,12 +61,12 @@ def fit(
 
 def verify_command(device: DeviceFacts) -> str:
     """The command that finds out whether the profile of a device still holds."""
-    return f"pega-tune verify --device {device.uuid}" if device.simulated else "pega-tune verify"
+    return f"pega-tune verify --device {device.uuid}"
 
 
 def sweep_command(device: DeviceFacts) -> str:
-    """The command that measures a device; a simulated one is not found without its name."""
-    return f"pega-tune sweep --device {device.uuid}" if device.simulated else "pega-tune sweep"
+    """The command that measures a device, which need be neither the first of its host nor a real one."""
+    return f"pega-tune sweep --device {device.uuid}"
 
 
 def _tier(profile: DeviceFacts, device: DeviceFacts) -> Tier | None:

@@ -9,9 +9,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import TypeVar
 
 from pega_tune.kernels.facts import DeviceFacts
-from pega_tune.profiles.policy.admissible import require_sms
+from pega_tune.profiles.policy.admissible import usable_policy
 from pega_tune.profiles.policy.candidates import Candidate, find_candidates, why_unused
-from pega_tune.profiles.policy.compiled import decode, digest
 from pega_tune.profiles.policy.errors import PolicyFormatError, ProfileDatabaseError
 from pega_tune.profiles.policy.schema import SCHEMA_REVISION
 from pega_tune.profiles.policy.stored import Found, Standing, StoredProfile
@@ -125,8 +124,7 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
     usable = [c for c in candidates if c.usable(allow_drafts=allow_drafts)]
     for candidate in usable:
         try:
-            profile = _load(connection, candidate)
-            require_sms(profile.policy, device)
+            profile = _load(connection, candidate, device)
         except PolicyFormatError as error:
             warnings.append(f"profile {candidate.profile_id} was skipped: {error.message}")
             continue
@@ -136,7 +134,7 @@ def _find(path: Path, connection: sqlite3.Connection, device: DeviceFacts, allow
         break
     else:
         others = [c for c in candidates if c not in usable]
-        found = Found(None, Tier.RULE, _summary(warnings), why_unused(connection, others[0]) if others else "")
+        found = Found(None, Tier.RULE, _summary(warnings), why_unused(connection, others[0], device) if others else "")
     if warnings:
         _require_sound(connection)
     return found
@@ -194,17 +192,15 @@ def _is_current(path: Path, connection: sqlite3.Connection) -> bool:
     raise ProfileDatabaseError(f"{path} has schema {found}, this version reads {SCHEMA_REVISION}", hint)
 
 
-def _load(connection: sqlite3.Connection, candidate: Candidate) -> StoredProfile:
-    blob, wanted, kernel_digest = connection.execute(_BLOB, (candidate.profile_id,)).fetchone()
-    if not isinstance(blob, bytes) or digest(blob) != wanted:
-        raise PolicyFormatError("its tables are damaged: the digest differs")
+def _load(connection: sqlite3.Connection, candidate: Candidate, device: DeviceFacts) -> StoredProfile:
+    blob, digested, kernel_digest = connection.execute(_BLOB, (candidate.profile_id,)).fetchone()
     return StoredProfile(
         profile_id=candidate.profile_id,
         device=candidate.device,
         state=candidate.state,
         created_at=candidate.created_at,
         kernel_digest=kernel_digest or "",
-        policy=decode(blob),
+        policy=usable_policy(blob, digested, device),
     )
 
 

@@ -114,7 +114,7 @@ def database_path(db: str | Path | None) -> Path:
         scheme = url.partition("://")[0]
         raise ProfileDatabaseError(
             f"profiles are looked up in SQLite, not {scheme}",
-            "bring them into an SQLite file first: `pega-tune fleet pull`, or `pega-tune db backup`",
+            "bring them into a file: `pega-tune --db FILE fleet pull --fleet URL`, or `pega-tune db backup FILE`",
         )
     return path
 

@@ -1,6 +1,8 @@
 """Profiles of the store as bundles, and back. A bundle holds tables alone: blocks and fits stay where they are."""
 
+import shlex
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from sqlalchemy.orm import Session
 
@@ -75,19 +77,15 @@ def add_bundle(session: Session, bundle: Bundle, place: Place) -> bool:
     One that is there and retired stays retired.
 
     Raises:
-        ImportConflictError: another profile or another sweep has its id, or it was made in the future: it would be the
-            newest one for good.
+        ImportConflictError: another profile or another sweep has its id, it is in use there and the bundle says that it
+            is retired, or it was made in the future.
     """
     record = record_of(bundle)
-    _require_past(record, place)
+    require_past(bundle, place.host.now())
     there = session.get(models.Profile, record.profile_id)
     if there is not None:
-        if _as_made(profile_record(there), record) == record:
-            return False
-        raise ImportConflictError(
-            f"there is another profile {record.profile_id} in {place.label}",
-            f"if it is not wanted, `pega-tune --db {place.label} profiles rm {record.profile_id}` removes it",
-        )
+        _require_same(profile_record(there), record, place)
+        return False
     _add_board(session, bundle)
     _require_sweep(session, bundle, place)
     row = profile_row(record)
@@ -97,14 +95,37 @@ def add_bundle(session: Session, bundle: Bundle, place: Place) -> bool:
     return True
 
 
-def _require_past(record: ProfileRecord, place: Place) -> None:
-    now = place.host.now()
-    if is_ahead(record.created_at, now):
-        made, here = (moment.isoformat(sep=" ", timespec="minutes") for moment in (record.created_at, now))
+def require_past(bundle: Bundle, now: datetime) -> None:
+    """Refuses what was made in the future: it would be the newest one for good.
+
+    Raises:
+        ImportConflictError: as said.
+    """
+    if is_ahead(bundle.created_at, now):
+        made, here = (moment.isoformat(sep=" ", timespec="minutes") for moment in (bundle.created_at, now))
         raise ImportConflictError(
-            f"profile {record.profile_id} was made in the future, at {made}; here it is {here}",
+            f"profile {bundle.profile_id} was made in the future, at {made}; here it is {here}",
             "check the clocks of both hosts",
         )
+
+
+def _require_same(there: ProfileRecord, record: ProfileRecord, place: Place) -> None:
+    """Refuses another profile under an id that is taken; what it advises is what the store takes."""
+    if _as_made(there, record) == record:
+        return
+    name = record.profile_id
+    profiles = f"pega-tune --db {shlex.quote(place.label)} profiles"
+    in_use = there.state is ProfileState.PUBLISHED
+    if in_use and record.state is ProfileState.RETIRED and _as_made(record, there) == replace(there, fits=()):
+        raise ImportConflictError(
+            f"profile {name} is in use in {place.label}, and this is the same one, retired",
+            f"`{profiles} retire {name}` takes it out of use there, too",
+        )
+    first = f"`{profiles} retire {name}` and then " if in_use else ""
+    raise ImportConflictError(
+        f"there is another profile {name} in {place.label}",
+        f"if it is not wanted, {first}`{profiles} rm {name}` removes it",
+    )
 
 
 def _as_made(there: ProfileRecord, record: ProfileRecord) -> ProfileRecord:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import ColumnElement, func, insert, literal, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, selectinload
 
+from pega_tune.errors import UsageError
 from pega_tune.profiles.store import models
 from pega_tune.profiles.store.errors import NotFoundError
 from pega_tune.profiles.store.mapping import evidence_record
@@ -26,12 +27,13 @@ def unique(session: Session, column: InstrumentedAttribute[str], prefix: str) ->
     """The one id in `column` that equals `prefix`, or else the only one that begins with it.
 
     Raises:
+        UsageError: `prefix` is empty.
         NotFoundError: there is none, or more than one.
     """
     what = str(column.class_.__tablename__)
     hint = f"see `pega-tune {what}s list`"
     if not prefix:
-        raise NotFoundError(f"an empty text names no {what}", hint)
+        raise UsageError(f"an empty text names no {what}", hint)
     found = list(session.scalars(select(column).where(column.startswith(prefix, autoescape=True)).order_by(column)))
     if prefix in found:
         return prefix

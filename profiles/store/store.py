@@ -15,6 +15,7 @@ class Store(SweepStore, ProfileStore):
 
     Every method is one transaction: durable when it returns, absent if it raises. All raise `StoreError`, a
     `DataError`, if the database cannot be used; `ValueRefusedError` names the field whose value does not fit.
+    An empty id is a `UsageError`.
     """
 
     @classmethod

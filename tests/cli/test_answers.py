@@ -247,15 +247,16 @@ def test_a_sweep_out_of_time_is_told_to_go_on(program: Program) -> None:
     swept = program("sweep", "--device", "sim:h200+slow", "--budget", "1s", "--json").json
     told = program("decide", "--device", "sim:h200", *LARGE).stderr
     assert f"profile {swept['profile']} is partial" in told
-    assert f"pega-tune sweep --resume {swept['sweep']} --budget" in told
+    assert f"pega-tune --db {program.database} sweep --resume {swept['sweep']} --budget" in told
 
 
 def test_whoever_has_no_profile_is_told_how_to_make_one(program: Program) -> None:
-    assert "run pega-tune sweep --device sim:h200" in program("decide", "--device", "sim:h200", *LARGE).stderr
+    advice = f"run pega-tune --db {program.database} sweep --device sim:h200"
+    assert advice in program("decide", "--device", "sim:h200", *LARGE).stderr
     program("sweep", "--device", "sim:h200+throttled", "--decode", "none")
     draft = program("decide", "--device", "sim:h200", *LARGE).stderr
     assert "is a draft and is not used" in draft
-    assert "run pega-tune sweep --device sim:h200 again" in draft
+    assert f"{advice} again" in draft
 
 
 def test_without_a_gpu_the_rule_answers(informed: Program) -> None:

@@ -65,7 +65,7 @@ def test_without_a_profile_there_is_nothing_to_judge(program: Program, bench: tu
     result = program(*bench, "--count", 1, "--direction", "h2d", "--json")
     assert (result.code, result.json["error"]["code"]) == (4, "no-profile")
     assert "no profile fits sim:h200" in result.json["error"]["message"]
-    assert "pega-tune sweep --device sim:h200" in result.json["error"]["message"]
+    assert "sweep --device sim:h200" in result.json["error"]["message"]
     assert not program.database.exists()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,8 +12,8 @@ from pega_tune.profiles.bundle.document import to_document, write
 from pega_tune.profiles.bundle.files import write_bundle
 from pega_tune.profiles.bundle.packaged import packaged_bundles
 from pega_tune.profiles.policy.sources import PACKAGED
-from pega_tune.profiles.policy.terms import ProfileState
-from tests.helpers.bundles import bundle, sealed, with_tables
+from pega_tune.profiles.policy.terms import Hint, ProfileState
+from tests.helpers.bundles import bundle, sealed, table, with_tables
 from tests.helpers.cli import Program
 
 USAGE, DATA = 2, 4
@@ -158,6 +159,35 @@ def test_a_profile_of_the_future_is_refused(program: Program) -> None:
     result = program("import", path)
     assert (result.code, len(result.errors)) == (DATA, 1)
     assert "was made in the future" in result.stderr
+    assert not list(program.folder.glob("test.db*"))
+
+
+def test_a_recording_is_told_from_a_bundle(informed: Program) -> None:
+    (listed,) = informed("sweeps", "list", "--json").json["sweeps"]
+    recording = informed.folder / "sweep.jsonl.gz"
+    informed("sweeps", "export", listed["sweep"], "-o", recording)
+    result = informed("import", recording)
+    assert (result.code, len(result.errors)) == (DATA, 1)
+    assert "as the recording of a sweep is, and no bundle" in result.stderr
+
+
+def test_tables_without_any_listed_shape_are_named_and_not_shown_empty(program: Program) -> None:
+    tall = table(measured_ranges=(20_000, 30_000), hint=Hint.HOST_RUNS)
+    path = program.folder / "profile.json"
+    write_bundle(bundle(table(), tall), path)
+    program("import", path)
+    shown = program("profiles", "show", "abc123").stdout
+    assert shown.count("RANGES") == 1
+    assert "none of these shapes was measured, though others were: h2d, idle, runtime full, host-runs ranges" in shown
+    document = program("profiles", "show", "abc123", "--json").json
+    assert (document["id"], document["profile"]) == ("abc123", "abc123")
+
+
+def test_an_empty_id_is_a_mistake_of_the_caller(informed: Program) -> None:
+    for words in (("profiles", "show"), ("profiles", "rm"), ("sweeps", "show"), ("export",)):
+        result = informed(*words, "")
+        assert (result.code, len(result.errors)) == (USAGE, 1)
+        assert "an empty text names no " in result.stderr
 
 
 def test_the_shipped_profile_is_shown_and_exported_under_its_id(program: Program) -> None:
@@ -175,7 +205,7 @@ def test_a_profile_is_retired_and_removed(informed: Program, exported: Path) -> 
     asked = ("decide", "--device", "sim:h200", "--ranges", 16384, "--bytes", 67108864, "--json")
     refused = informed("profiles", "rm", profile)
     assert refused.code == DATA
-    assert f"pega-tune profiles retire {profile}" in refused.stderr
+    assert f"profiles retire {profile}" in refused.stderr
     assert informed("profiles", "retire", profile, "--reason", "a test").stdout == f"profile {profile} is retired\n"
     answer = informed(*asked)
     assert (answer.json["profile"], answer.json["tier"]) == (None, "rule")
@@ -186,8 +216,25 @@ def test_a_profile_is_retired_and_removed(informed: Program, exported: Path) -> 
     assert informed("profiles", "retire", profile, "--undo", "--json").json["changed"]
     assert informed(*asked).json["profile"] == profile
     informed("profiles", "retire", profile)
+    assert informed("profiles", "retire", profile, "--undo", "--reason", "fine").code == USAGE
     removed = informed("profiles", "rm", profile, "--json")
     assert removed.code == 0
     assert removed.json["blocks_kept"] > 0
     assert informed("profiles", "list", "--json").json["profiles"] == []
     assert informed("sweeps", "show", removed.json["sweep"]).code == 0
+    assert informed("import", exported).code == informed("profiles", "retire", profile).code == 0
+    told = informed("profiles", "rm", profile).stdout
+    assert "no command makes a profile of that sweep again" in told
+
+
+def test_the_same_profile_retired_elsewhere_comes_with_advice_that_works(informed: Program, exported: Path) -> None:
+    profile = json.loads(exported.read_text())["profile_id"]
+    informed("profiles", "retire", profile)
+    retired = informed.folder / "retired.json"
+    informed("export", profile, "-o", retired)
+    informed("profiles", "retire", profile, "--undo")
+    hint = informed("import", retired, "--json").json["error"]["hint"]
+    _, advised, _ = hint.split("`")
+    assert informed(*shlex.split(advised)[1:]).code == 0
+    again = informed("import", retired, "--json").json
+    assert (again["added"], again["state"]) == (False, "retired")

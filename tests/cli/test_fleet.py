@@ -22,7 +22,7 @@ from tests.helpers.store import counts, sqlite_url
 USAGE, DATA, FLAGGED = 2, 4, 5
 SIM = ("--device", "sim:h200")
 SIM_FACTS = find_device("sim:h200").facts
-LATER = CREATED + timedelta(hours=1)
+EARLIER, LATER = CREATED - timedelta(hours=1), CREATED + timedelta(hours=1)
 ASKED = (*SIM, "--ranges", 16384, "--bytes", "64MiB", "--direction", "h2d", "--json")
 
 
@@ -132,7 +132,7 @@ def test_what_is_damaged_in_the_fleet_is_not_pulled(measured: Host, new: Host, s
     with plain(shared.url) as connection:
         connection.exec_driver_sql("UPDATE profile SET compiled = compiled || '\\x00'::bytea")
     result = new("fleet", "pull", *SIM, "--fleet", shared.url)
-    assert (result.code, counts(new.path)["profile"]) == (DATA, 0)
+    assert (result.code, new.path.exists()) == (DATA, False)
 
 
 def test_without_any_profile_a_pull_fails(new: Host, postgresql: Server, shared: Place) -> None:
@@ -140,6 +140,7 @@ def test_without_any_profile_a_pull_fails(new: Host, postgresql: Server, shared:
         result = new("fleet", "pull", *SIM, "--fleet", url)
         assert result.code == DATA
         assert complaint in result.stderr
+    assert not list(new.path.parent.glob("new.db*"))
 
 
 def test_a_list_tells_of_each_class(measured: Host, new: Host, shared: Place) -> None:
@@ -181,8 +182,8 @@ def test_hints_name_the_option_that_names_the_fleet(measured: Host, tmp_path: Pa
             "fleet", command, *device, "--fleet", tmp_path / "none.db"
         )
         assert result.code == DATA
-        assert "--fleet names another" in result.stderr
-        assert "--db" not in result.stderr
+        assert "fleet push` creates it; --fleet names another" in result.stderr
+        assert "--db names" not in result.stderr
 
 
 def test_what_is_retired_in_the_fleet_is_retired_where_it_was_pulled(measured: Host, new: Host, shared: Place) -> None:
@@ -208,7 +209,19 @@ def test_what_is_retired_here_is_not_pulled(measured: Host, new: Host, shared: P
     new("profiles", "retire", "abc123")
     result = new("fleet", "pull", *SIM, "--fleet", shared.url)
     assert result.code == DATA
-    assert "no published profile fits" in result.stderr
+    assert "the fleet's profile abc123 is retired here (retired on " in result.stderr
+    assert "profiles retire abc123 --undo` takes it into use again" in result.stderr
+    with Store.open(shared.url) as fleet:
+        fleet.import_bundle(bundle(profile_id="older", sweep_id="e1", device=SIM_FACTS, created_at=EARLIER))
+    result = new("fleet", "pull", *SIM, "--fleet", shared.url, "--json")
+    assert (result.code, result.json["pulled"][0]["profile"]) == (0, "older")
+    assert "abc123 is retired here" in result.stderr
+    assert "and is passed over" in result.stderr
+
+
+def test_a_push_of_nothing_makes_no_database(measured: Host, tmp_path: Path) -> None:
+    assert measured("fleet", "push", "nosuch", "--fleet", tmp_path / "fleet.db").code == DATA
+    assert not list(tmp_path.glob("fleet.db*"))
 
 
 def test_a_profile_that_is_refused_here_leaves_the_good_one(measured: Host, new: Host, shared: Place) -> None:

@@ -31,6 +31,18 @@ def test_a_sweep_that_is_not_there_and_a_file_that_cannot_be_written_are_refused
     assert len(result.errors) == 1
 
 
+def test_it_goes_to_stdout_as_it_is(informed: Program) -> None:
+    (listed,) = informed("sweeps", "list", "--json").json["sweeps"]
+    file, piped = informed.folder / "file", informed.folder / "piped"
+    informed("sweeps", "export", listed["sweep"], "-o", file)
+    with piped.open("w") as stdout:
+        assert informed.finish(informed.start("sweeps", "export", listed["sweep"], "-o", "-", stdout=stdout)).code == 0
+    assert piped.read_bytes() == file.read_bytes()
+    assert not (informed.folder / "-").exists()
+    for words in (("-", "--json"), ("",)):
+        assert informed("sweeps", "export", listed["sweep"], "-o", *words).code == 2
+
+
 def test_all_plans_are_compared_at_the_shapes_of_the_user(program: Program) -> None:
     shapes = program.folder / "shapes.jsonl"
     shapes.write_text(json.dumps({"merged_ranges": 8, "total_bytes": 80_000, "direction": "h2d"}))

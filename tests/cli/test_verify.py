@@ -57,7 +57,7 @@ def test_a_slower_kind_of_plan_has_drifted_and_decide_says_so(informed: Program,
     (reason,) = document["reasons"]
     assert reason.startswith("kernel/warp: 0.87 times as long as stored")
     answer = informed("decide", "--device", "sim:h200", "--ranges", "64", "--bytes", "1M")
-    assert "it has drifted, as pega-tune verify found" in answer.stderr
+    assert "it has drifted, as verify found" in answer.stderr
 
 
 @pytest.mark.parametrize("fault", ["busy", "contended", "throttled"])
@@ -82,7 +82,7 @@ def test_nothing_is_measured_if_nothing_has_changed(informed: Program) -> None:
 def test_without_a_profile_there_is_nothing_to_verify(program: Program, informed: Program) -> None:
     result = informed("verify", "--device", "sim:rtx5090", "--json")
     assert (result.code, result.json["error"]["code"]) == (4, "no-profile")
-    assert "pega-tune sweep --device sim:rtx5090" in result.json["error"]["hint"]
+    assert "sweep --device sim:rtx5090" in result.json["error"]["hint"]
     shutil.rmtree(program.folder / "data", ignore_errors=True)
     program.database.unlink(missing_ok=True)
     assert program("verify", "--device", "sim:h200").code == 4

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pega_tune.errors import DataError
+from pega_tune.errors import DataError, UsageError
 from pega_tune.kernels.shape import TransferShape
 from pega_tune.profiles.policy.terms import Colocation, ProfileState
 from pega_tune.profiles.store.errors import NotFoundError, SweepRunningError, ValueRefusedError
@@ -142,7 +142,12 @@ class TestPrefixes:
         with pytest.raises(NotFoundError, match="abc1, abd2"):
             store.sweep("ab")
 
-    @pytest.mark.parametrize("prefix", ["", "zz", "%", "_bc1", "ABX"])
+    def test_an_empty_text_is_no_beginning(self, store: Store) -> None:
+        store.add_sweep(sweep_record("abc1"))
+        with pytest.raises(UsageError, match="an empty text names no sweep"):
+            store.sweep("")
+
+    @pytest.mark.parametrize("prefix", ["zz", "%", "_bc1", "ABX"])
     def test_nothing_of_that_name(self, store: Store, prefix: str) -> None:
         store.add_sweep(sweep_record("abc1"))
         with pytest.raises(NotFoundError) as caught:

@@ -63,6 +63,16 @@ def test_what_comes_again_stays_retired(store: Store) -> None:
         store.import_bundle(bundle(table(margin=0.5)))
 
 
+def test_what_is_in_use_here_and_retired_in_a_bundle_is_the_same_profile(store: Store) -> None:
+    store.import_bundle(bundle())
+    with pytest.raises(ImportConflictError, match="the same one, retired") as caught:
+        store.import_bundle(bundle(state=ProfileState.RETIRED, reasons=("too hot",)))
+    assert "profiles retire abc123" in caught.value.hint
+    with pytest.raises(ImportConflictError, match="another profile") as caught:
+        store.import_bundle(bundle(table(margin=0.5)))
+    assert "profiles retire abc123` and then" in caught.value.hint
+
+
 def test_auto_passes_over_it(tmp_path: Path) -> None:
     path = tmp_path / "read.db"
     with Store.open(sqlite_url(path), host=host_view()) as store:

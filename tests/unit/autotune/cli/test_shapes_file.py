@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,14 +14,20 @@ from pega_tune.kernels.shape import Direction, TransferShape
 
 LINE = {"merged_ranges": 4, "total_bytes": 4096}
 
+
+def _shape(
+    ranges: int, units: int, direction: Direction, alignment: int | None, lying: tuple[Any, Any]
+) -> TransferShape:
+    return TransferShape(ranges, ranges * units * 16, direction, lying[0], alignment, lying[1])
+
+
 shapes = st.builds(
-    TransferShape,
+    _shape,
     st.integers(4, 1 << 20),
-    st.integers(1 << 20, 1 << 40),
+    st.integers(1, 1 << 20),
     st.sampled_from(Direction),
-    st.none() | st.integers(1, 4),
     st.none() | st.sampled_from((1, 2, 4, 8, 16)),
-    st.none() | st.just(1 << 50),
+    st.tuples(st.none() | st.integers(1, 4), st.none()) | st.tuples(st.sampled_from((None, 1)), st.just(1 << 50)),
 )
 
 
@@ -62,10 +69,11 @@ def test_both_is_the_direction_of_a_line_that_names_none(tmp_path: Path) -> None
         ({**LINE, "total_bytes": 4096.0}, "total_bytes is a whole number, not 4096.0"),
         ({**LINE, "merged_ranges": 4097}, "4097 ranges need"),
         ({**LINE, "total_bytes": 10**30}, "total_bytes is at most 2^62"),
-        ({**LINE, "host_runs": 5}, "host_runs is 1 to the number of ranges, not 5"),
+        ({**LINE, "host_runs": 5}, "host runs are 1 to the number of ranges, not 5"),
         ({**LINE, "host_runs": 0}, "not 0"),
         ({**LINE, "alignment": 3}, "alignment is one of 1, 2, 4, 8, 16, not 3"),
         ({**LINE, "pitch": 1023}, "pitch is at least the size of a range"),
+        ({**LINE, "host_runs": 2, "pitch": 2048}, "1 host run or 4, not 2"),
         ({**LINE, "count": 0}, "at least once"),
         ({**LINE, "count": "many"}, 'count is a whole number, not "many"'),
     ],

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pega_tune.autotune.fleet.exchange import Passed, pull, push
+from pega_tune.autotune.fleet.exchange import Passed, published, pull, push
 from pega_tune.kernels.facts import DeviceFacts
 from pega_tune.kernels.plan import Variant, kernel
 from pega_tune.profiles.bundle.document import Bundle
@@ -71,7 +71,7 @@ def decides(device: DeviceFacts, folder: Path) -> str | None:
 
 def pushed(local: Store, fleet: str) -> Passed:
     with Store.open(fleet, host=host_view()) as target:
-        (passed,) = push(local, target)
+        (passed,) = push(published(local), local, target)
     return passed
 
 

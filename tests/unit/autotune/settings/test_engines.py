@@ -8,14 +8,15 @@ import pytest
 
 from pega_tune.autotune.cli.export_settings import SETTINGS_FORMATS
 from pega_tune.autotune.settings.engines import ENGINES
+from pega_tune.autotune.settings.mix import Mix
 from pega_tune.autotune.settings.setting import Ctas, Setting
 from pega_tune.autotune.settings.times import Times
 from pega_tune.autotune.settings.vllm import BATCH, VLLM
 from pega_tune.autotune.sweep.plans import pegaflow_kernel
 from pega_tune.errors import UsageError
-from pega_tune.kernels.plan import CopyPlan, Variant, direct, kernel
+from pega_tune.kernels.plan import MAX_GRID_BLOCKS, CopyPlan, Variant, direct, kernel
 from pega_tune.kernels.shape import Direction, TransferShape
-from tests.helpers.timed_plans import Formula, counted, times_of
+from tests.helpers.timed_plans import Formula, FormulaSource, counted, times_of
 
 SMS = 132
 
@@ -30,7 +31,12 @@ def copies(per_range_s: float) -> Formula:
     return lambda shape: per_range_s * shape.merged_ranges + shape.total_bytes / 5e10
 
 
-BLOCKS = {kernel(Variant.BLOCK, grid, 256): wide(grid) for grid in (8, 16, 64, 128)}
+def of_engines(*grids: int) -> dict[CopyPlan, Formula]:
+    """Kernels of CTAs that take whole ranges, of the sizes that engines have."""
+    return {kernel(Variant.BLOCK, grid, threads): wide(grid) for grid in grids for threads in (128, 1024)}
+
+
+BLOCKS = of_engines(2, 4, 8, 16, 32, 64, 128, MAX_GRID_BLOCKS)
 WARPS = {kernel(Variant.WARP, grid, 1024): wide(grid) for grid in (1, 2, 8, 256)}
 ENGINES_ALONE = {direct(): copies(2.5e-6), BATCH: copies(1e-6)}
 ALL = {**BLOCKS, **WARPS, **ENGINES_ALONE, pegaflow_kernel(): wide(32)}
@@ -67,14 +73,17 @@ def test_the_quota_of_sglang_is_one_cta_per_sm_at_most():
     assert [s.values["SGLANG_HICACHE_BLOCK_QUOTA"] for s in settings] == [1, 2, 8]
 
 
-def test_programs_of_128_threads_are_half_a_cta_of_256():
+def test_a_cap_of_tokenspeed_is_as_many_programs_of_128_threads_and_none_a_grid_without_bounds():
     settings = told("tokenspeed", times_of(ALL, counted(64, 4096)))
-    assert [s.values["TOKENSPEED_KV_ALL_LAYER_GRID_CAP"] for s in settings] == [16, 32, 128, 256, 0]
+    assert [s.values["TOKENSPEED_KV_ALL_LAYER_GRID_CAP"] for s in settings] == [2, 4, 8, 16, 32, 64, 128, 0]
+    legs = [s.leg(TransferShape(64, 64 << 12), Direction.H2D) for s in settings]
+    assert {leg.threads for leg in legs} == {128}
+    assert legs[-1] == kernel(Variant.BLOCK, MAX_GRID_BLOCKS, 128)
 
 
 def test_flexkv_chooses_for_each_direction_apart():
     settings = told("flexkv", times_of(ALL, counted(64, 4096), counted(64, 4096, Direction.D2H)))
-    assert len(settings) == 5 * 5  # 2, 4, 16 and 32 CTAs of 1024 threads, and copy engines
+    assert len(settings) == 8 * 8  # 2 to 128 CTAs of 1024 threads, and copy engines
     assert {
         "FLEXKV_USE_CE_TRANSFER_H2D": 1,
         "FLEXKV_USE_CE_TRANSFER_D2H": 0,
@@ -93,7 +102,7 @@ def test_flexkv_says_nothing_of_a_direction_that_the_mix_has_not():
         ("pegaflow", None),
         ("sglang", {"SGLANG_HICACHE_BLOCK_QUOTA": 2}),
         ("tokenspeed", {"TOKENSPEED_KV_ALL_LAYER_GRID_CAP": 32}),
-        ("vllm", None),  # 12 programs are 6 CTAs of 256 threads, which were not measured
+        ("vllm", None),  # of 12 programs nothing is known
     ],
 )
 def test_the_default_is_told_if_something_measured_stands_for_it(name, default):
@@ -102,7 +111,7 @@ def test_the_default_is_told_if_something_measured_stands_for_it(name, default):
 
 
 def test_the_default_of_vllm_and_of_flexkv():
-    formulas = {**ALL, kernel(Variant.BLOCK, 6, 256): wide(6)}
+    formulas = {**ALL, **of_engines(12)}
     vllm = ENGINES["vllm"].default(times_of(formulas, counted(64, 4096)))
     assert dict(vllm.values) == {"NUM_SMS": 12, "THRESHOLD_BYTES": 28672, "MIN_N": 16}
     flexkv = ENGINES["flexkv"].default(times_of(ALL, counted(64, 4096)))
@@ -126,7 +135,7 @@ def cliff(shape: TransferShape) -> float:
 
 
 def test_no_other_bounds_of_vllm_are_better():
-    plan = kernel(Variant.BLOCK, 16, 256)
+    plan = kernel(Variant.BLOCK, 32, 128)
     times = times_of({BATCH: cliff, plan: lambda s: 4e-5 + s.total_bytes / 2e10}, *MIX)
     found = {s.values["NUM_SMS"]: s for s in told("vllm", times) if s.values["THRESHOLD_BYTES"]}
     best = cost_s(times, found[32])
@@ -144,7 +153,7 @@ def test_no_other_bounds_of_vllm_are_better():
 
 
 def test_vllm_loads_only_small_ranges_of_large_batches_by_kernel_and_saves_nothing_by_it():
-    plan = kernel(Variant.BLOCK, 16, 256)
+    plan = kernel(Variant.BLOCK, 32, 128)
     times = times_of({BATCH: cliff, plan: lambda s: 4e-5 + s.total_bytes / 2e10}, *MIX)
     setting = told("vllm", times)[1]
     small, few, large = (TransferShape(n, n * size) for n, size in ((64, 8192), (15, 8192), (64, 28672)))
@@ -153,13 +162,13 @@ def test_vllm_loads_only_small_ranges_of_large_batches_by_kernel_and_saves_nothi
 
 
 def test_a_kernel_that_never_pays_has_no_bytes():
-    plan = kernel(Variant.BLOCK, 16, 256)
+    plan = kernel(Variant.BLOCK, 32, 128)
     times = times_of({BATCH: copies(1e-9), plan: lambda _: 1.0}, *MIX)
     assert told("vllm", times)[1].values == {"NUM_SMS": 32, "THRESHOLD_BYTES": 0, "MIN_N": 16}
 
 
 def test_bounds_away_from_the_defaults_are_tight():
-    plan = kernel(Variant.BLOCK, 16, 256)
+    plan = kernel(Variant.BLOCK, 32, 128)
     traffic = [counted(ranges, size) for ranges in (20, 600) for size in (1024, 2048)]
 
     def slow_if_few(shape: TransferShape) -> float:
@@ -175,14 +184,17 @@ def test_vllm_has_no_setting_for_saves_alone():
         list(VLLM().settings(times_of(ALL, counted(64, 4096, Direction.D2H)), SMS))
 
 
-def test_ctas_of_the_same_size_are_preferred_if_there_are_several():
-    own = {kernel(Variant.BLOCK, grid, 1024): wide(grid) for grid in (3, 5)}
-    assert Ctas(Variant.BLOCK, 1024).known(times_of({**ALL, **own}, counted(64, 4096))) == {
-        3: kernel(Variant.BLOCK, 3, 1024),
-        5: kernel(Variant.BLOCK, 5, 1024),
+def test_tried_are_as_many_ctas_and_as_many_threads_as_were_measured():
+    measured = {kernel(Variant.BLOCK, grid, 256): wide(grid) for grid in (3, 8)}
+    known = {kernel(Variant.BLOCK, ctas, 1024): wide(ctas) for ctas in range(1, 10)}
+    found = Ctas(Variant.BLOCK, 1024).known(times_of({**measured, **known}, counted(64, 4096)))
+    assert set(found) == set(range(1, 10))  # whatever was measured in CTAs of that size
+    mix = Mix.of([counted(64, 4096)])
+    source = FormulaSource(mix, {**measured, **known})
+    source.plans = frozenset(measured)
+    assert Ctas(Variant.BLOCK, 1024).known(Times(mix, source)) == {
+        ctas: kernel(Variant.BLOCK, ctas, 1024) for ctas in (2, 3, 8)
     }
-    one = {kernel(Variant.BLOCK, 3, 1024): wide(3)}
-    assert set(Ctas(Variant.BLOCK, 1024).known(times_of({**ALL, **one}, counted(64, 4096)))) == {2, 4, 16, 32}
 
 
 def test_kernels_with_anything_else_about_them_stand_for_nothing():

@@ -13,7 +13,7 @@ from pega_tune.autotune.serving import BASELINE, DecodeSpec, MpsShare, Pacing, S
 from pega_tune.autotune.sim.devices import sim_factory
 from pega_tune.autotune.sim.parameters import load_parameters
 from pega_tune.autotune.sim.serving_run import step_s
-from pega_tune.errors import DeviceError, UsageError
+from pega_tune.errors import UsageError
 from pega_tune.kernels.decode.models import DecodeModel
 from pega_tune.kernels.plan import AnyPlan, Backend, Completion, CopyPlan, direct, kernel
 from pega_tune.kernels.plan import Variant as KernelVariant
@@ -148,17 +148,18 @@ def test_a_mismatch_takes_the_last_plan_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "error"),
+    ("change", "why"),
     [
-        ({"decode": DecodeSpec(source="external:true")}, DeviceError),
-        ({"decode": DecodeSpec(model="qwen3-900b")}, UsageError),
-        ({"decode": DecodeSpec(stream_priority=3)}, UsageError),
-        ({"mps": MpsShare(active_thread_percentage=0)}, UsageError),
+        ({"decode": DecodeSpec(source="external:true")}, "only builtin decodes, not 'external:true'"),
+        ({"decode": DecodeSpec(source="torch")}, "only builtin decodes, not 'torch'"),
+        ({"decode": DecodeSpec(model="qwen3-900b")}, "qwen3-900b"),
+        ({"decode": DecodeSpec(stream_priority=3)}, "stream priority 3"),
+        ({"mps": MpsShare(active_thread_percentage=0)}, "1 to 100, not 0"),
     ],
 )
-def test_what_is_refused_before_anything_runs(change: dict[str, object], error: type[Exception]) -> None:
+def test_what_is_refused_before_anything_runs(change: dict[str, object], why: str) -> None:
     engine = sim_factory("sim:h200")()
-    with pytest.raises(error):
+    with pytest.raises(UsageError, match=why):
         engine.beside_decode(replace(_block(), **change))  # type: ignore[arg-type]
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from pega_tune.autotune.sweep.confirm_tasks import Confirmation
 from pega_tune.autotune.sweep.keys import is_idle
-from pega_tune.autotune.sweep.planner import Task, plan_sweep
+from pega_tune.autotune.sweep.planner import plan_sweep
 from pega_tune.autotune.sweep.request import SweepRequest
 from pega_tune.autotune.sweep.serving_tasks import PlannedServing
+from pega_tune.autotune.sweep.tasks import Task
 from pega_tune.kernels.plan import Backend
 from pega_tune.profiles.policy.terms import Colocation
 from tests.helpers.recordings import DATA, load

@@ -81,6 +81,18 @@ def test_finished_blocks_are_left_out() -> None:
     assert rest.estimate_s < plan.estimate_s
 
 
+@pytest.mark.parametrize("stored", ["confirm/h2d/1", f"time-sliced/{BOTH}/process-3"])
+def test_what_goes_on_in_a_fresh_process_counts_its_start(stored: str) -> None:
+    plan = plan_sweep(SweepRequest("standard"), capabilities())
+    keys = [task.key for task in plan.blocks]
+    place = keys.index(stored)
+    begun, going_on = plan.blocks[place : place + 2]
+    (rest, *_) = plan.without(keys[: place + 1]).blocks
+    assert rest.key == going_on.key
+    assert rest.process == begun.process > 0
+    assert rest.estimate_s > going_on.estimate_s + 1
+
+
 def test_a_users_shape_that_does_not_fit_is_refused() -> None:
     with pytest.raises(DeviceError, match="d2h 100 x 20000 B"):
         plan_sweep(SweepRequest(shapes=(MINE,), max_device_bytes=MIB), capabilities())

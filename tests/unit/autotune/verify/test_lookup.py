@@ -1,4 +1,5 @@
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -8,7 +9,11 @@ import pytest
 from pega_tune.autotune.verify.lookup import NoProfileError, changed_fields, keep, profile_in_use
 from pega_tune.autotune.verify.verification import Verdict, Verification
 from pega_tune.kernels.facts import DeviceFacts, Staleness
+from pega_tune.kernels.plan import PlanPair, Variant, kernel
+from pega_tune.kernels.shape import Direction
 from pega_tune.profiles.policy.auto import Auto
+from pega_tune.profiles.policy.compiled import decode, digest, encode
+from pega_tune.profiles.policy.table import CompiledPolicy
 from pega_tune.profiles.policy.terms import ProfileState
 from pega_tune.profiles.store.records import EvidenceKind, ProfileRecord
 from pega_tune.profiles.store.store import Store
@@ -73,7 +78,7 @@ def test_a_changed_driver_makes_suspect_and_a_check_that_holds_mends_it(path: Pa
 def test_a_check_that_found_a_drift_is_told_until_another_holds(path: Path) -> None:
     _remember(path, THEN, Verdict.DRIFTED)
     (warning,) = _warnings(path, THEN)
-    assert warning.startswith("it has drifted, as pega-tune verify found: run pega-tune sweep")
+    assert warning.startswith("it has drifted, as verify found: run pega-tune sweep")
     _remember(path, THEN, Verdict.HOLDS)
     assert _warnings(path, THEN) == ()
 
@@ -109,6 +114,33 @@ def test_the_newest_published_profile_is_the_one_in_use(path: Path) -> None:
         assert profile_in_use(store, _facts(NEWER)).profile_id == "ff00"
         with pytest.raises(NoProfileError, match="no published profile fits sim:other"):
             profile_in_use(store, replace(_facts(THEN), uuid="sim:other"))
+
+
+def _asking_for_more_sms(profile: ProfileRecord) -> ProfileRecord:
+    policy = decode(profile.compiled)
+    many = replace(kernel(Variant.WARP, 2, 1024), sm_partition=profile.device.identity.sm_count + 8)
+    first, *others = policy.tables
+    one = replace(first.cells[0][0], plan=PlanPair(many, many) if first.direction is Direction.BOTH else many)
+    cells = ((one,), *first.cells[1:])
+    compiled = encode(CompiledPolicy((replace(first, cells=cells), *others)))
+    return replace(profile, compiled=compiled, digest=digest(compiled))
+
+
+@pytest.mark.parametrize(
+    "spoilt", [lambda profile: replace(profile, compiled=b"x", digest=digest(b"x")), _asking_for_more_sms]
+)
+def test_what_auto_skips_is_not_in_use(path: Path, spoilt: Callable[[ProfileRecord], ProfileRecord]) -> None:
+    store, profile = _in_use(path)
+    with store:
+        later = datetime.now(UTC) + timedelta(minutes=1)
+        store.add_profile(spoilt(replace(profile, profile_id="ff03", created_at=later)))
+        auto = Auto.for_device(_facts(NEWER), path)
+        assert "profile ff03 was skipped" in auto.warnings[-1]
+        assert auto.profile is not None
+        assert profile_in_use(store, _facts(NEWER)).profile_id == auto.profile.profile_id == "ff00"
+        others = {each.profile_id for each in store.profiles()} - {"ff03"}
+        with pytest.raises(NoProfileError, match="fits sim:h200: profile ff03 was skipped: "):
+            profile_in_use(store, _facts(NEWER), others)
 
 
 def test_a_profile_of_the_future_is_in_use_only_where_there_is_no_other(path: Path) -> None:

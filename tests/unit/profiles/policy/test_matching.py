@@ -65,14 +65,14 @@ def test_a_simulated_device_that_was_changed_has_no_profile():
     assert fit(facts("sim:h200", sm_count=114), facts("sim:h200")) is None
 
 
-def test_a_simulated_device_is_swept_by_its_name():
-    assert sweep_command(HERE) == "pega-tune sweep"
+def test_a_device_is_swept_by_its_name():
+    assert sweep_command(HERE) == f"pega-tune sweep --device {HERE.uuid}"
     assert sweep_command(facts("sim:h200")) == "pega-tune sweep --device sim:h200"
 
 
 def test_the_advice_is_one_that_works():
     older = facts(driver="570.1")
-    assert fit(older, HERE).warnings[0].endswith("run pega-tune verify")
+    assert fit(older, HERE).warnings[0].endswith(f"run pega-tune verify --device {HERE.uuid}")
     (elsewhere,) = fit(older, HERE, comparable=False).warnings
-    assert "run pega-tune sweep" in elsewhere
+    assert f"run pega-tune sweep --device {HERE.uuid}" in elsewhere
     assert "verify" not in elsewhere

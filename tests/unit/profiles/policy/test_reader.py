@@ -365,15 +365,20 @@ def test_a_retired_profile_answers_nobody(path, allow_drafts):
         connection.execute("DELETE FROM profile WHERE profile_id = 'a'")
     found = find_profile(path, HERE, allow_drafts=allow_drafts)
     assert found.profile is None
-    assert found.unused == "profile b is retired and is not used (retired: too hot): run pega-tune sweep again"
+    again = f"run pega-tune sweep --device {HERE.uuid} again"
+    assert found.unused == f"profile b is retired and is not used (retired: too hot): {again}"
+    # Whoever asks is to measure the device that is here, not the one that was measured.
+    other = find_profile(path, OTHER_BOARD, allow_drafts=allow_drafts)
+    assert other.unused.endswith(f"run pega-tune sweep --device {OTHER_BOARD.uuid} again")
 
 
 def test_what_cannot_be_verified_here_is_to_be_measured(path):
     create(path, Row("a"))
     newer = replace(HERE, staleness=replace(HERE.staleness, driver="999.1"))
     (elsewhere,) = find_profile(path, newer).warnings
-    assert elsewhere.endswith("run pega-tune sweep, as its measurements are not here to compare with")
+    advice = f"run pega-tune sweep --device {HERE.uuid}, as its measurements are not here to compare with"
+    assert elsewhere.endswith(advice)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO block (sweep_id) VALUES ('sweep1')")
     (here,) = find_profile(path, newer).warnings
-    assert here.endswith("run pega-tune verify")
+    assert here.endswith(f"run pega-tune verify --device {HERE.uuid}")

@@ -170,17 +170,26 @@ def _loads(points: Sequence[Point], colocation: Colocation, times: int = 1) -> A
 
 
 def _left_out(points: Sequence[Point], colocation: Colocation) -> Iterator[float]:
-    """Of what is left out, cost over what is left says of it, where that says anything.
+    """Of what is left out, cost over what is left says of it, where that says anything; first with nothing left out.
 
     A plan is left out with all its measurements, since others will be like none of those measured, and each measurement
-    by itself, since the same plan does not cost the same twice.
+    by itself, since the same plan does not cost the same twice. What is heavier than all others in one of its loads is
+    said nothing of without itself, and yet no less must be claimed of it than it has cost.
     """
     plans = dict.fromkeys(point.plan for point in points)
     by_plan = [{i for i, point in enumerate(points) if point.plan == plan} for plan in plans]
+    whole = _made(points, colocation, 1.0)
+    for point in points:
+        yield from _missed(whole, [point], colocation)
     for left in (*by_plan, *({i} for i in range(len(points)))):
         others = [point for i, point in enumerate(points) if i not in left]
         missing = [points[i] for i in left]
         if others:
-            least = _made(others, colocation, 1.0).least(missing[0].plan, _loads(missing, colocation))
-            ratios = np.maximum([point.cost_s for point in missing], NOISE_S) / least
-            yield from map(float, ratios[np.isfinite(ratios)])
+            yield from _missed(_made(others, colocation, 1.0), missing, colocation)
+
+
+def _missed(made: Ceiling, points: Sequence[Point], colocation: Colocation) -> Iterator[float]:
+    """Costs of the points of one plan over what is said of them, where anything is."""
+    least = made.least(points[0].plan, _loads(points, colocation))
+    ratios = np.maximum([point.cost_s for point in points], NOISE_S) / least
+    yield from map(float, ratios[np.isfinite(ratios)])

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pega_tune.autotune.compiling.burdens import Burdens, Moving, Residence
@@ -194,6 +194,8 @@ def test_few_plans_make_none(count: int) -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=10, max_size=10), st.sampled_from(BESIDE))
+@example([*(0.0 for _ in range(9)), 1.0], Colocation.SAME_CONTEXT)  # the heaviest of all
+@example([*(1e-4 for _ in range(9)), 1e-3], Colocation.TIME_SLICED)
 def test_whatever_was_measured_is_covered(costs: list[float], colocation: Colocation) -> None:
     points = [replace(point, cost_s=cost) for point, cost in zip(_points(), costs, strict=True)]
     found = ceiling(points, colocation)

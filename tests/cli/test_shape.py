@@ -94,7 +94,7 @@ def test_shapes_go_into_a_sweep_and_into_answers(program: Program) -> None:
 def test_each_line_is_answered_as_by_itself(informed: Program) -> None:
     shapes = informed.folder / "trace.jsonl"
     lines = [
-        {"merged_ranges": 64, "total_bytes": 64 << 20, "host_runs": 4, "alignment": 8, "pitch": 3 << 20},
+        {"merged_ranges": 64, "total_bytes": 64 << 20, "host_runs": 1, "alignment": 8, "pitch": 3 << 20},
         {"merged_ranges": 16_384, "total_bytes": 64 << 20, "direction": "h2d"},
         {"merged_ranges": 16_384, "total_bytes": 64 << 20, "direction": "h2d", "count": 3},
     ]
